@@ -7,6 +7,8 @@ import gc
 import os
 import sys
 
+from kprobe_sim.standard_files import fill, say, show
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
@@ -17,10 +19,9 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # signal would wrap it in enums, which takes a while
 
-OK, NO_OUTPUT, USAGE_ERROR = 0, 1, 2
+OK, USAGE_ERROR = 0, 2
 NOT_CLEAN = 122  # the command left something, or took away what wasn't its own, and all else went well
 ACTIVITY_FAILED = 123  # a call of the activity did, while the command went well
-BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,17 +30,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without `argv` it is the command line of this process, which has nothing to do afterwards: what is loaded stays to
     the end, so Python's garbage collector looks through none of it, which would take a tenth of a short run.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not fill() and words[:1] not in (["run"], ["mount"]):
+        say("kprobe-sim: standard output is closed: there is nowhere to print to")
+        return USAGE_ERROR
     if "_ARGCOMPLETE" in os.environ:
         from kprobe_sim.completion import complete
 
         return complete(_parser())
     if argv is not None:
-        return _command(list(argv), lambda: None)
+        return _command(words, lambda: None)
     gc.disable()
-    if sys.argv[1:2] in (["run"], ["mount"]):
+    if words[:1] in (["run"], ["mount"]):
         _end_by_interrupt()
     try:
-        return _command(sys.argv[1:], _keep)
+        return _command(words, _keep)
     finally:
         gc.freeze()
 
@@ -95,12 +100,12 @@ def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: C
 
     def told(failure: str) -> None:
         failed.append(failure)
-        print(f"kprobe-sim: {failure}", file=sys.stderr, flush=True)
+        say(f"kprobe-sim: {failure}")
 
     try:
         machine = _machine(arguments, told)
     except (OSError, ValueError) as error:
-        print("\n".join(f"kprobe-sim: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        say("\n".join(f"kprobe-sim: {line}" for line in str(error).splitlines()))
         return USAGE_ERROR
     try:
         if arguments.verb == "run":
@@ -110,7 +115,7 @@ def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: C
         machine.close()
         return status or (ACTIVITY_FAILED if failed else OK if is_clean else NOT_CLEAN)
     except CannotMount as error:
-        print(f"kprobe-sim: {arguments.verb}: {error}", file=sys.stderr)
+        say(f"kprobe-sim: {arguments.verb}: {error}")
         return 125
     finally:
         machine.close()
@@ -167,7 +172,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_sim.version import version
 
-        parser.exit(_print(f"{parser.prog.split()[0]} {version()}"))  # without the verb
+        parser.exit(show(f"{parser.prog.split()[0]} {version()}"))  # without the verb
 
 
 def _parser() -> _CommandLine:
@@ -301,13 +306,13 @@ def _profiles(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
         if arguments.fetch is not None:
             return _fetch(arguments.fetch, arguments.names)
     except (OSError, ValueError) as error:
-        print(f"kprobe-sim: {error}", file=sys.stderr)
+        say(f"kprobe-sim: {error}")
         return USAGE_ERROR
     from kprobe_sim.builds.portable.collection import stored
     from kprobe_sim.kernel.activity import built_in_names
 
     lines = [one.line() for one in stored()]
-    return _print("\n".join([*lines, f"activities: {', '.join(built_in_names())}"]))
+    return show("\n".join([*lines, f"activities: {', '.join(built_in_names())}"]))
 
 
 def _pack(kernel: str, output: str | None) -> int:
@@ -319,31 +324,21 @@ def _pack(kernel: str, output: str | None) -> int:
     from kprobe_sim.releases import SUFFIX
 
     recorded = profile.load(kernel)
-    return _print(str(save(packed(recorded.path), Path(output or f"{recorded.release}{SUFFIX}"))))
+    path = save(packed(recorded.path), Path(output or f"{recorded.release}{SUFFIX}"))
+    return show(str(path))
 
 
 def _fetch(source: str, names: Sequence[str]) -> int:
     from kprobe_sim.builds import profile
-    from kprobe_sim.builds.portable.fetching import fetch
+    from kprobe_sim.builds.portable.fetching import fetch, unauthenticated
 
     (_, data) = profile.places()[-1]
     status = OK
     for path in fetch(source, names, data):
-        status = status or _print(str(path))
+        status = status or show(str(path))
+    if warning := unauthenticated(source):
+        say(f"kprobe-sim: {warning}")
     return status
-
-
-def _print(text: str) -> int:
-    """Print to standard output; return the exit status, which isn't 0 if that can't be."""
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
-        if isinstance(error, BrokenPipeError):  # whoever read it has gone
-            return BROKEN_PIPE
-        print(f"kprobe-sim: standard output: {error.strerror}", file=sys.stderr)
-        return NO_OUTPUT
-    return OK
 
 
 def _machine(arguments: argparse.Namespace, told: Callable[[str], None]) -> SimBackend:
@@ -383,9 +378,9 @@ def _run(
     machine.close()
     found = hygiene.findings()
     if found:
-        print("kprobe-sim: --check-clean: the tracefs isn't as the command found it:", file=sys.stderr)
+        say("kprobe-sim: --check-clean: the tracefs isn't as the command found it:")
         for finding in found:
-            print(f"  {finding}", file=sys.stderr)
+            say(f"  {finding}")
     return status, not found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kprobe_sim.releases import SUFFIX
+from kprobe_sim.standard_files import say
 
 _NOTHING_DONE, _REFUSED, _INTERRUPTED = 1, 2, 130
 
@@ -96,4 +97,4 @@ def _refuse(lines: list[str]) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"kprobe-sim: record-local: {line}", file=sys.stderr)
+    say(f"kprobe-sim: record-local: {line}")

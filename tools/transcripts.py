@@ -12,7 +12,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import pexpect
@@ -112,7 +111,7 @@ def page(answers: dict[str, list[str]]) -> str:
 def main() -> int:
     """Run the commands, and write the page."""
     wanted = sys.argv[1:] or list(KERNELS)
-    kept = Path(tempfile.gettempdir()) / "kprobe-transcripts.json"
+    kept = ROOT / "build" / "transcripts.json"  # nobody else can put a file there, as in /tmp
     answers: dict[str, list[str]] = json.loads(kept.read_text()) if sys.argv[1:] and kept.exists() else {}
     for kind in wanted:
         for _, command in SHOWN:
@@ -121,6 +120,7 @@ def main() -> int:
             answers[one] = shown(one)
     for _, command in ALONE:
         answers[command] = shown(command)
+    kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps(answers))
     PAGE.write_text(page(answers))
     return 0

@@ -23,7 +23,7 @@ from kprobe.bulk.walk import coded, copied, frames, marks, numbers, sorted_by_ev
 from kprobe.pages.events import Known
 from kprobe.pages.layout import FieldLayout
 from kprobe.pages.page import Pages
-from kprobe.text.records import Record
+from kprobe.text.records import Event, Header, Record
 
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _ROWS: Final = 1 << 14  # of a column of one value, at least
@@ -56,6 +56,8 @@ class RawReading:
         self._asked: set[int] = set()
         self._buffer = np.zeros(0, np.uint8)
         self._found = np.empty((0, 6), np.int64)
+        self._walked = self._found
+        self._ends: set[int] = set()
         self._constants: dict[tuple[Any, pa.DataType], Any] = {}
 
     def _types(self, name: str) -> Mapping[str, pa.DataType]:
@@ -78,7 +80,7 @@ class RawReading:
         if is_plain and self._known and count:
             self._buffer = np.frombuffer(data + bytes(8), np.uint8)
             places, columns = self._walk(count, good)
-            odd = columns[:, : places[0]].T.tolist()
+            odd = [*columns[:, : places[0]].T.tolist(), *self._fillings(good)]
             for slot in np.flatnonzero(np.diff(places)).tolist():
                 known, events = self._known[slot], columns[:, places[slot] : places[slot + 1]]
                 if not known.special:
@@ -101,7 +103,10 @@ class RawReading:
         count = 0
         for row in odd:
             if len(row) > 1:
-                self._event(data, row, cpu, offset)
+                if len(row) == 2:
+                    self._rows.add(offset + row[0], Header(data[row[0] : row[1]]))
+                else:
+                    self._event(data, row, cpu, offset)
                 count += 1
                 continue
             at = offset + row[0]
@@ -127,8 +132,12 @@ class RawReading:
         page[header.stamp : header.stamp + 8] = stamp.to_bytes(8, "little")
         page[header.commit : header.commit + header.long] = len(event).to_bytes(header.long, "little")
         page += event
+        stop = min(len(data), (first // header.size + 1) * header.size) if end in self._ends else end
         for _, record in self.pages.read(bytes(page), cpu, offset=offset + first):
-            self._rows.add(offset + first, record._replace(raw=data[first:end]))
+            is_event = isinstance(record, Event)  # what fills the page belongs to it
+            self._rows.add(offset + first, record._replace(raw=data[first : stop if is_event else end]))
+            if stop > end and not is_event:
+                self._rows.add(offset + end, Header(data[end:stop]))
             self._learn(record)
 
     def _learn(self, record: Record) -> None:
@@ -161,8 +170,24 @@ class RawReading:
         rows = walk(self._buffer, count, layout, self._slots, sizes, good, self._found)
         if any(escaped(name) != name for name in self.pages.tasks.values()):
             good[:] = False
+        self._walked = self._found[:rows]
         columns = np.empty((4, rows), np.int64)
         return sorted_by_event(self._found[:rows], good, len(self._known), columns), columns
+
+    def _fillings(self, good: Any) -> list[list[int]]:
+        """Give what fills good pages after a stack: it begins where that ends, and goes to the end of the page.
+
+        Where others end that have something after them on their page is in `_ends`.
+        """
+        found, size = self._walked, self._header.size
+        self._ends = set()
+        if not len(found):
+            return []
+        last = found[np.append(np.diff(found[:, 1]) != 0, True)]  # of each page
+        last = last[good[last[:, 1]] & (last[:, 4] < (last[:, 1] + 1) * size)]
+        special = np.array([known.special != "" for known in self._known] + [False])[last[:, 0]]
+        self._ends = set(last[~special, 4].tolist())
+        return [[end, (page + 1) * size] for page, end in last[special][:, [1, 4]].tolist()]
 
     def _texts(self, known: Known, events: Any, odd: list[list[int]]) -> tuple[Any, dict[str, Any]]:
         """Give the columns that are texts; an event with one that isn't plain is put to the odd ones instead."""
@@ -251,6 +276,7 @@ class RawReading:
             "user": self._same(known.special == "user_stack", _TRUTH, count),
             "frames": pa.ListArray.from_arrays(column_of(offsets), shown.cast(pa.string())),
             "forgeable": self._same(False, _TRUTH, count),
+            "complete": self._same(True, _TRUTH, count),
         }
         return pa.table(columns)
 

@@ -65,7 +65,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     except CorpusError as error:
         say(f"ERROR: {error}")
         return FAILED
-    output.write(text.encode(), lambda: bool(signals.received))
+    output.write(text.encode("utf-8", "backslashreplace"), lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))
     return DONE
 
@@ -81,7 +81,7 @@ def _done(request: _Task, chosen: list[Entry]) -> str:
             write(entry, request.into)
         return f"{len(chosen)} traces of {_kernels(chosen)} kernels in {request.into}\n"
     records = sum(len(entry.truth()) for entry in chosen)
-    lines = sum(entry.about["lines"] for entry in chosen)
+    lines = sum(entry.about.get("lines", 0) for entry in chosen)
     source = request.corpus or ", ".join(f"{corpus.name} {corpus.version}" for corpus in corpora())
     return f"{source}: {len(chosen)} traces of {_kernels(chosen)} kernels, {lines} lines, {records} records: whole\n"
 
@@ -92,8 +92,9 @@ def _kernels(chosen: list[Entry]) -> int:
 
 def _row(entry: Entry) -> list[str]:
     about = entry.about
-    options = ",".join(about["options"]) or "-"
-    return [entry.kernel, entry.name, str(about["lines"]), options, about["clock"], about["source"], about["truth"]]
+    options = ",".join(about.get("options", ())) or "-"
+    said = [about.get(key, "-") for key in ("clock", "source", "truth")]
+    return [entry.kernel, entry.name, str(about.get("lines", "-")), options, *said]
 
 
 def _table(rows: list[list[str]]) -> str:

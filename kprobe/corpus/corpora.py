@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 GROUP = "kprobe.corpus"
 SUMS = "SHA256SUMS"
 SUFFIX = ".tar.xz"
+_DIGITS = 1000  # of a number in a name: int() takes no more than some thousands
 ABSENT = (
     "no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
     "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)"
@@ -131,10 +132,10 @@ def order(kernel: str) -> tuple[int, ...]:
     for part in kernel.split("."):
         digits = ""
         for letter in part:
-            if not letter.isdigit():
+            if letter not in "0123456789":
                 break
             digits += letter
         if not digits:
             break
-        numbers.append(int(digits))
+        numbers.append(int(digits[:_DIGITS]))
     return tuple(numbers)

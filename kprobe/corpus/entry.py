@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
+
+from kprobe.corpus.record import are_texts, fault_of, is_number, is_text, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 ABOUT = "about.json"
@@ -20,6 +21,12 @@ DAT_TRUTH = (
     "trace.dat.jsonl"  # what is true of that: its times are absolute and its tasks' names whole, whatever the options
 )
 
+# what about.json says in a form
+_FORMS: tuple[tuple[tuple[str, ...], Callable[[object], bool], str], ...] = (
+    (("clock", "source", "truth", "scenario"), is_text, "a string"),
+    (("options", "defects"), are_texts, "a list of strings"),
+    (("lines",), is_number, "a whole number"),
+)
 _HEADING = "== "
 
 
@@ -47,6 +54,7 @@ class Entry:
             if file not in files:
                 raise CorpusError(f"{place}: {kernel}/{name} has no {file}: the corpus isn't whole, install it again")
         self.about: dict[str, Any] = self._json(ABOUT, files[ABOUT])
+        self._check_about()
         if sha256(self.text).hexdigest() != self.about.get("sha256"):
             raise CorpusError(f"{place}: {kernel}/{name}/{TEXT} is damaged: its SHA-256 isn't that of {ABOUT}")
 
@@ -90,11 +98,23 @@ class Entry:
 
     def _records(self, file: str) -> list[dict[str, Any]]:
         lines = self.files[file].splitlines()
-        return [self._json(f"{file}, line {number}", line) for number, line in enumerate(lines, 1)]
+        return [self._record(f"{file}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+    def _record(self, what: str, line: bytes) -> dict[str, Any]:
+        record = self._json(what, line)
+        if why := fault_of(record):
+            raise CorpusError(f"{self.place}: {self.kernel}/{self.name}/{what}: {why}")
+        return record
+
+    def _check_about(self) -> None:
+        for keys, fits, kind in _FORMS:
+            for key in keys:
+                if key in self.about and not fits(self.about[key]):
+                    raise CorpusError(f"{self.place}: {self.kernel}/{self.name}/{ABOUT}: {key!r} isn't {kind}")
 
     def _json(self, what: str, data: bytes) -> dict[str, Any]:
         try:
-            read = json.loads(data)
+            read = parsed(data)
         except ValueError as error:
             raise CorpusError(f"{self.place}: {self.kernel}/{self.name}/{what} isn't JSON: {error}") from error
         if not isinstance(read, dict):

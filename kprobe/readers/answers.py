@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
+
+from kprobe.corpus.record import fault_of, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
     Record = dict[str, Any]
@@ -16,46 +17,10 @@ EVENT = "event"
 UNPARSED = "unparsed"  # a parser says that it doesn't understand some text
 NO_RECORD = "no record"  # the type of an answer's line that isn't one; "why" says what is wrong, "line" which it is
 IGNORED = ("header", "crashed")  # types that are no records of the trace
-CLOCKS = ("time", "count", "elapsed", "elapsed count")
 LONGEST = 200  # characters of a bad line that are shown
 
 
 _PLACE = re.compile(r"([^\s+]+)\+0x([0-9a-f]+)(?:/0x[0-9a-f]+)?(?: \[[^\s\]]+\])?")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def _is_value(value: object) -> bool:
-    if isinstance(value, list):
-        return all(_is_value(part) for part in value)
-    return value is None or isinstance(value, str) or _is_number(value)
-
-
-def _are_fields(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_value(part) for part in value.values())
-
-
-# what is checked of a key that has a meaning -> in words; as records.schema.json has it
-_KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
-    **dict.fromkeys(("pid", "cpu", "timestamp"), (_is_number, "a whole number")),
-    **dict.fromkeys(("count", "tgid"), (lambda value: value is None or _is_number(value), "a whole number or null")),
-    **dict.fromkeys(("name", "task", "flags", "address", "caller", "text"), (_is_text, "a string")),
-    "clock": (lambda value: value in CLOCKS, f"one of {', '.join(CLOCKS)}"),
-    "fields": (_are_fields, "an object whose values are numbers, strings, null or lists of these"),
-    "frames": (_are_texts, "a list of strings"),
-    **dict.fromkeys(("guessed", "ambiguous"), (_are_texts, "a list of names")),
-    **dict.fromkeys(("complete", "forgeable", "user"), (lambda value: isinstance(value, bool), "true or false")),
-}
 
 
 def read(output: bytes) -> list[Record]:
@@ -75,15 +40,11 @@ def record_of(line: bytes) -> Record:
     """Return the record of one line of JSON."""
     shown = line[:LONGEST].decode("utf-8", "backslashreplace")
     try:
-        read_ = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        read_ = parsed(line)
+    except ValueError as error:
         return {"type": NO_RECORD, "why": f"it isn't JSON in UTF-8 ({error})", "text": shown}
-    if not isinstance(read_, dict) or not isinstance(read_.get("type"), str):
-        return {"type": NO_RECORD, "why": 'it isn\'t an object with a "type"', "text": shown}
-    for key, value in read_.items():
-        check = _KEYS.get(key)
-        if check is not None and not check[0](value):
-            return {"type": NO_RECORD, "why": f"{key!r} isn't {check[1]}", "text": shown}
+    if why := fault_of(read_):
+        return {"type": NO_RECORD, "why": why, "text": shown}
     return read_
 
 

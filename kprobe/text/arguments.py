@@ -92,9 +92,9 @@ def _scalar(spec: str) -> tuple[str, Convert]:
     if spec[0] == "=":  # one number, in each way to print it (see defined)
         return f"({spec[1:]})", _number
     if spec == "%n":
-        return r"(0x[0-9a-f]++|-?(?:0|[1-9][0-9]{0,19}+))", _number
+        return r"(0x[0-9a-f]{1,16}+|-?(?:0|[1-9][0-9]{0,19}+))", _number
     if spec[-1] == "x":
-        return ("0x" if spec.startswith("0x") else "") + "([0-9a-f]++)", _hexadecimal
+        return ("0x" if spec.startswith("0x") else "") + "([0-9a-f]{1,16}+)", _hexadecimal
     return r"(-?[0-9]{1,20}+)", _decimal
 
 

@@ -21,10 +21,14 @@ Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | N
 _ROOM: Final = 32
 
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
-_ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
-_PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
+_ARGUMENT = re.compile(
+    r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[([1-9]|[1-5][0-9]|6[0-4])\])?)?"
+)  # the kernel's MAX_ARRAY_LEN
+_PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(0[xX][0-9a-fA-F]+|[0-9]+))?(%return)?")
+_LONG = re.compile(r"0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]{0,18})")
 _PRINTED = re.compile(r"\b(\w++)=%[-+ #0]*+[0-9.*]*+[hlLzq]*([a-zA-Z])")
-_IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
+# of 64 bits: the kernel takes no more
+_IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]{1,16}|[1-9][0-9]{0,19}|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
 # what a string has no room for a record in: a task's name, and what the definition itself says
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
@@ -106,8 +110,17 @@ def defined_name(definition: str) -> str:
     place = _PLACE.fullmatch(words[1]) if len(words) > 1 else None
     if place is None:
         return ""
-    kind = "r" if place[3] else event[1]
-    return f"{kind}_{place[1].replace('.', '_')}_{int(place[2] or '0', 0)}"
+    kind, offset = "r" if place[3] else event[1], _long(place[2] or "0")
+    return "" if offset is None else f"{kind}_{place[1].replace('.', '_')}_{offset}"
+
+
+def _long(text: str) -> int | None:
+    """Give a number as kstrtol() reads it, 0 before octal digits; None if it is none, or too large for a long."""
+    found = _LONG.fullmatch(text)
+    if found is None:
+        return None
+    number = int(found[1], 16) if found[1] else int(found[2], 8) if found[2] else int(found[3])
+    return number if number < 1 << 63 else None
 
 
 def _conversion(text: str, kind: str, count: str) -> str | None:

@@ -6,12 +6,12 @@ from typing import Final
 from kprobe.text.records import CodeAddress, Value
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
-_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\]|)[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\]|)(?: <([0-9a-f]++)>|)")
+_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\]|)[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\]|)(?: <([0-9a-f]{1,16}+)>|)")
 # what most are
 _USUAL = re.compile(r"([^\s()<>\[\]+]++)\+0x([0-9a-f]++)/0x([0-9a-f]++)")
 _OFFSET = re.compile(r"0x([0-9a-f]++)/0x([0-9a-f]++)")
 _LOST: Final = "[unknown/kretprobe'd]"
-_ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
+_ADDRESS = re.compile(r"(?:0x([0-9a-f]{1,16})| ?<([0-9a-f]{1,16})>)")
 # Digits alone: no symbol begins with one, and none is made of 8 or 16 hexadecimal digits with a number among them.
 _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
 

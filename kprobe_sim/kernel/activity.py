@@ -13,7 +13,7 @@ from kprobe_sim.kernel.opens import NEWEST, before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.step import Step
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.toml_values import several
+from kprobe_sim.parsing.toml_values import several, toml
 
 _BUILT_IN = Path(__file__).parents[1] / "activities"
 _OPENS = "opens"
@@ -136,12 +136,10 @@ def built_in_names() -> list[str]:
 
 def parse(text: str, name: str = "activity") -> Activity:
     """Read an activity from its TOML text; `name` is for the errors.  Raises ValueError."""
-    import tomllib  # few machines have an activity of their own
-
     try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"{name}: not TOML: {error}") from None
+        table = toml(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     return _read(table, name, text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from kprobe_sim.kernel.activity import Activity, load
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.probes.fprobes import STUB
 from kprobe_sim.releases import SUFFIX
+from kprobe_sim.standard_files import say
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
@@ -101,7 +101,7 @@ def open_sim(argument: str, clock: Callable[[], int] = time.monotonic_ns) -> Sim
 
 def _say(failure: str) -> None:
     """Print what Python would print of a thread's error, in one line."""
-    print(f"kprobe-sim: {failure}", file=sys.stderr, flush=True)
+    say(f"kprobe-sim: {failure}")
 
 
 def check(argument: str) -> None:

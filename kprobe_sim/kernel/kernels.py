@@ -12,6 +12,8 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
 
+_VERSION = 64  # characters of one
+
 
 class RecordedKernel(NamedTuple):
     """A kernel of which there is a profile."""
@@ -40,7 +42,7 @@ def kernels() -> list[RecordedKernel]:
         path, place = named[name]
         try:
             release, version, is_whole = claimed(path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
         if not is_whole:
             continue

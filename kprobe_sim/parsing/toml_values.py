@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -14,10 +15,32 @@ _SHOWN = 60  # characters
 _STAMP = re.compile(r"[0-9]{1,10}\.[0-9]{1,9}")
 
 
+def toml(source: str) -> dict[str, Any]:
+    """Return the table that a text of TOML is.  Raises ValueError, for whatever is wrong with it."""
+    import tomllib  # few machines read a file of somebody's
+
+    try:
+        return tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        reason = cut(str(error), 200)
+    except RecursionError:
+        reason = "its tables or lists are nested too deeply"
+    except ValueError:  # of int(), whose limit keeps its time short
+        reason = f"it has a number of more than {sys.get_int_max_str_digits()} digits"
+    raise ValueError(f"not TOML: {reason}")
+
+
 def shown(value: Any) -> str:
     """Return a value as an error quotes it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    try:
+        return cut(repr(value), _SHOWN)
+    except (RecursionError, ValueError):  # nested too deeply; a number with too many digits
+        return f"too large a {'number' if isinstance(value, int) else 'table' if isinstance(value, dict) else 'list'}"
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text, or the beginning of one that is longer."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def unfit(what: str, value: Any, needed: str) -> ValueError:
@@ -32,8 +55,8 @@ def only(table: Mapping[str, Any], known: Collection[str], where: str = "") -> N
         return
     from difflib import get_close_matches  # few files have one
 
-    meant = get_close_matches(unknown, sorted(known), 1)
-    raise ValueError(f"unknown key {unknown!r}{where}" + (f": did you mean {meant[0]!r}?" if meant else ""))
+    meant = get_close_matches(unknown[:_SHOWN], sorted(known), 1)
+    raise ValueError(f"unknown key {shown(unknown)}{where}" + (f": did you mean {meant[0]!r}?" if meant else ""))
 
 
 def text(value: Any, what: str) -> str:

@@ -8,6 +8,7 @@ import sys
 
 from kprobe_sim.replays.listing import Listing, documents, find, listings
 from kprobe_sim.replays.player import play
+from kprobe_sim.standard_files import say
 
 _OK, _DIFFERENT, _USAGE, _NO_OUTPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 1, 130, 141
 
@@ -108,5 +109,5 @@ def _why(listing: Listing) -> str:
 
 
 def _say(text: str, status: int) -> int:
-    print(f"kprobe-sim: replay: {text}", file=sys.stderr)
+    say(f"kprobe-sim: replay: {text}")
     return status

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -16,10 +14,11 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
 from kprobe_sim.scenarios.entry import about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render
+from kprobe_sim.scenarios.scenario import scenario_of
 from kprobe_sim.scenarios.shipped import load, names
+from kprobe_sim.standard_files import say, show
 
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
-_BROKEN_PIPE = 141
 _GROUP = "kprobe.scenarios"
 _CLOCK = "local"
 
@@ -39,11 +38,11 @@ class Wanted(NamedTuple):
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Do what the command line says; return the exit status."""
     if arguments.list:
-        return _print("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
+        return show("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
     if arguments.scenario is None:
         parser.error("a SCENARIO is needed, or --list")
     try:
-        table = load(arguments.scenario)
+        table = _checked(arguments.scenario)
         stage, source = _stage(arguments)
         traces = list(_traces(table, arguments))
     except (OSError, ValueError) as error:
@@ -54,6 +53,16 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(f"these are {len(traces)} texts: say where with -o DIR")
     with stage as maker:
         return _make(maker, source, table, traces, arguments)
+
+
+def _checked(name: str) -> dict[str, Any]:
+    """Return the table of a scenario.  Raises ValueError for a file that isn't one."""
+    table = load(name)
+    try:
+        scenario_of(table)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return table
 
 
 def _make(
@@ -68,7 +77,7 @@ def _make(
             status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
             continue
         if arguments.output is None:
-            return _print(rendering.text)
+            return show(rendering.text)
         status = _write(Path(arguments.output), rendering, table, arguments.scenario, trace, source) or status
     return status
 
@@ -119,18 +128,5 @@ def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render
 
 
 def _say(text: str, status: int) -> int:
-    print(f"kprobe-sim: {text}", file=sys.stderr)
+    say(f"kprobe-sim: {text}")
     return status
-
-
-def _print(text: bytes) -> int:
-    """Write to standard output; return the exit status, which isn't 0 if that can't be."""
-    try:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return _BROKEN_PIPE
-        return _say(f"standard output: {error.strerror}", _REFUSED)
-    return _OK

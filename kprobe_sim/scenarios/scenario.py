@@ -119,7 +119,7 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
     if not steps:
         raise ValueError("no calls")
     if reader not in _READERS:
-        raise ValueError(f"reader {reader!r} is neither trace nor trace_pipe")
+        raise ValueError(f"reader {values.shown(reader)} is neither trace nor trace_pipe")
     start = values.nanoseconds(table.get("start", 10), "start")
     functions, fresh = tuple(_functions(table)), values.truth(table.get("fresh", False), "fresh")
     return Scenario(
@@ -134,21 +134,21 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
 def _text(table: Mapping[str, Any], key: str) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
-        raise ValueError(f"{key} isn't a text: {value!r}")
+        raise ValueError(f"{key} isn't a text: {values.shown(value)}")
     return value
 
 
 def _texts(table: Mapping[str, Any], key: str) -> dict[str, str]:
     value = table.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise ValueError(f"{key} isn't a table of texts: {value!r}")
+        raise ValueError(f"{key} isn't a table of texts: {values.shown(value)}")
     return dict(value)
 
 
 def _list(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key, [])
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{key} isn't a list of texts: {value!r}")
+        raise ValueError(f"{key} isn't a list of texts: {values.shown(value)}")
     return tuple(value)
 
 

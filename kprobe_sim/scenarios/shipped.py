@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kprobe_sim.parsing.toml_values import toml
+
 _SHIPPED = Path(__file__).parent / "shipped"
 
 
@@ -18,17 +20,15 @@ def load(name: str) -> dict[str, Any]:
 
     Raises ValueError, which says what there is, or what is wrong with the file.
     """
-    import tomllib
-
     is_file = "/" in name or name.endswith(".toml")
     if not is_file and name not in names():
         raise ValueError(f"no scenario {name!r}: give a TOML file, or one that `kprobe-sim text --list` has")
     path = Path(name) if is_file else _SHIPPED / f"{name}.toml"
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return toml(path.read_text("utf-8"))
     except OSError as error:
         raise ValueError(f"scenario {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: not TOML: no UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{name}: not TOML: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

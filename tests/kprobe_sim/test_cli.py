@@ -39,6 +39,26 @@ def test_a_reader_that_has_gone(module: str, word: str) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+CLOSED = "kprobe-sim: standard output is closed: there is nowhere to print to\n"
+
+
+@pytest.mark.parametrize("words", ["profiles", "--version", "text --list", "text typical", "replay --list"])
+@pytest.mark.parametrize(
+    ("closing", "status", "said"), [(">&-", 2, CLOSED), ("2>&-", 0, ""), ("<&-", 0, ""), (">&- 2>&- <&-", 2, "")]
+)
+def test_started_without_a_standard_file(words: str, closing: str, status: int, said: str) -> None:
+    line = f'"$0" -m kprobe_sim {words} {closing}'
+    done = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, said)
+    assert (done.stdout == "") == (status == 2)
+
+
+def test_errors_never_go_to_standard_output() -> None:
+    line = '"$0" -m kprobe_sim text nosuch.toml 2>&-'
+    done = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

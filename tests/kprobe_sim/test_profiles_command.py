@@ -202,6 +202,24 @@ def test_fetching_from_a_server(home: Home, server: str) -> None:
     assert home.ends("--fetch", server) == [f"{home.data}/6.1{minor}.1-toy.kprofile" for minor in (6, 7)]
 
 
+def test_nothing_authenticates_what_comes_by_http(home: Home, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = hashlib.sha256(home.offer("6.16.1-toy").read_bytes()).hexdigest()
+    url = f"{server}/6.16.1-toy.kprofile"
+    assert main(["profiles", "--fetch", url]) == 0
+    assert capsys.readouterr().err == (
+        f"kprobe-sim: {url}: nothing authenticates what comes by http: whoever is on the way can change it. Fetch it "
+        "by https, or with the digest that its maker gives: URL#sha256=DIGEST\n"
+    )
+    assert main(["profiles", "--fetch", f"{url}#sha256={digest}"]) == 0
+    assert capsys.readouterr().err == ""
+    assert home.ends("--fetch", f"{url}#sha256={'0' * 64}", status=2) == [
+        "kprobe-sim: 6.16.1-toy: damaged: its checksum is another than #sha256 says"
+    ]
+    assert home.ends("--fetch", f"{url}#md5=1", status=2) == [
+        f"kprobe-sim: {url}#md5=1: what follows # has to be sha256= and 64 hexadecimal digits"
+    ]
+
+
 def test_what_is_damaged_on_a_server_is_not_kept(home: Home, server: str) -> None:
     path = home.offer("6.16.1-toy")
     index(home, path.name)

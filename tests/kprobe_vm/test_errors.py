@@ -58,9 +58,15 @@ def test_what_the_host_lacks_is_no_dead_machine(kind: type[NotReady]) -> None:
     assert not issubclass(kind, MachineDied)
 
 
-@pytest.mark.parametrize(("closing", "shown"), [(">&-", 0), ("2>&-", 2), ("<&-", 2), ("<&- >&- 2>&-", 0)])
-def test_the_command_ends_well_without_standard_files(closing: str, shown: int) -> None:
+CLOSED = "kprobe-vm: standard output is closed: there is nowhere to print to\n"
+
+
+@pytest.mark.parametrize(
+    ("closing", "status", "shown", "said"),
+    [(">&-", 2, 0, CLOSED), ("2>&-", 0, 2, ""), ("<&-", 0, 2, ""), ("<&- >&- 2>&-", 2, 0, "")],
+)
+def test_the_command_ends_well_without_standard_files(closing: str, status: int, shown: int, said: str) -> None:
     script = f'"$0" -m kprobe_vm list --offline 6.1 {closing}'
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (status, said)
     assert len(done.stdout.splitlines()) == shown

@@ -334,24 +334,32 @@ def _parser() -> Words:
     return parser
 
 
-def _fill_standard_files() -> None:
-    """Open what the process was started without (`>&-`), lest QEMU or a download become its stdout."""
+def _fill_standard_files() -> bool:
+    """Open what the process was started without (`>&-`), lest QEMU or a download become its stdout.
+
+    Return False if it was started without a stdout.
+    """
+    has_output = sys.stdout is not None
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
             os.dup2(opened, number)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    return has_output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    _fill_standard_files()
+    words = list(sys.argv[1:] if argv is None else argv)
+    # what prints, and does nothing else
+    if not _fill_standard_files() and next((w for w in words if w[:1] != "-"), "") in ("", "list", "check"):
+        print("kprobe-vm: standard output is closed: there is nowhere to print to", file=sys.stderr)
+        return 2
     if "_ARGCOMPLETE" in os.environ:
         from kprobe_vm.completion import complete
 
         return complete(_parser())
-    words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     try:
         own, command = divided(words, "run", parser.verbs["run"])
@@ -371,7 +379,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
         return 128 + signal.SIGPIPE
     except OSError as error:  # a file that is to be copied, or a full disk below standard output
-        print(f"kprobe-vm: {error}", file=sys.stderr)
+        is_output = error.errno == errno.ENOSPC and error.filename is None
+        print(f"kprobe-vm: {f'standard output: {error.strerror}' if is_output else error}", file=sys.stderr)
         if error.errno == errno.ENOSPC:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NotReady.exit_status

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 VERSION = "1"
 ENDED = (CRASHED, HUNG)
 ALL = "all"
+LONGEST = 200  # characters of a bad line that are shown
+MOST = 1_000_000  # records; no corpus has so many
 TITLE = "# What a parser is known to misread; kprobe test-parser --update-baseline strikes off what is repaired.\n"
 _HEAD = re.compile(r"# (\w+): (.*)")
 _LINE = re.compile(r"([^/]+)/(.{1,300}?): (?:(crashed|hung)|(wrong|missing|invented) (?:(.{1,300}) )?in ([\d,-]+))")
@@ -133,7 +135,12 @@ def read(path: str) -> Baseline | None:
             try:
                 found_failures.update(_read(line))
             except ValueError:
-                raise BadBaseline(f"{path}, line {number}: {line!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS") from None
+                shown = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+                raise BadBaseline(
+                    f"{path}, line {number}: {shown!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS"
+                ) from None
+            if len(found_failures) > MOST:
+                raise BadBaseline(f"{path}, line {number}: more than {MOST} records are misread: no corpus has so many")
     scope = Extent(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))
     return Baseline(scope, frozenset(found_failures))
 
@@ -192,7 +199,10 @@ def _read(line: str) -> Iterator[Failure]:
         return
     for part in records.split(","):
         first, _, last = part.partition("-")
-        for record in range(int(first), int(last or first) + 1):
+        numbers = range(int(first), int(last or first) + 1)
+        if numbers.stop > MOST:
+            raise ValueError
+        for record in numbers:
             yield Failure(kernel, name, kind, json.loads(key) if (key or "").startswith('"') else key or "", record)
 
 

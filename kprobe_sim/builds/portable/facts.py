@@ -110,8 +110,19 @@ def checked(text: bytes) -> dict[str, Any]:
     """
     try:
         facts = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"profile.json isn't JSON: {error}") from error
+    except RecursionError:
+        raise ValueError("profile.json isn't JSON: it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"profile.json isn't JSON: {error}") from None
+    except ValueError:  # of the text's encoding, or of int(), whose limit keeps its time short
+        raise ValueError("profile.json isn't JSON in UTF-8, or has too long a number") from None
+    try:
+        return _held(facts)
+    except RecursionError:  # JSON of some Pythons goes deeper than functions
+        raise ValueError("profile.json: a list in it is nested too deeply") from None
+
+
+def _held(facts: Any) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise ValueError("profile.json isn't a JSON object")
     if missing := [name for name in FACTS if name not in facts]:

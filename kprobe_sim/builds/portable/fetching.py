@@ -1,7 +1,8 @@
 """Profile files fetched from elsewhere into the user's data directory: `kprobe-sim profiles --fetch`.
 
 A source is a profile, a file or a directory; a directory of profiles; or a URL of either, where a directory has a file
-SHA256SUMS, as sha256sum writes it.
+SHA256SUMS, as sha256sum writes it.  A URL may end with #sha256=DIGEST, that of its file or of its SHA256SUMS: nothing
+else authenticates what comes by http.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kprobe_sim.releases import SUFFIX, chosen
 INDEX = "SHA256SUMS"
 _WAIT = 30  # seconds for a server's next bytes
 _ROW = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(rf"\w[\w.+~-]*{re.escape(SUFFIX)}", re.ASCII)
 Offers = Mapping[str, Callable[[], bytes]]  # a profile's file by its name
 
@@ -41,6 +43,16 @@ def fetch(source: str, names: Sequence[str], into: Path) -> Iterator[Path]:
             raise ValueError(f"{name}: {error}") from error
         into.mkdir(parents=True, exist_ok=True)
         yield save(file.data, into / f"{file.head.release}{SUFFIX}")
+
+
+def unauthenticated(source: str) -> str:
+    """Say that nothing shows who made what a source gives; "" if something does."""
+    if not source.startswith("http://") or "#" in source:
+        return ""
+    return (
+        f"{source}: nothing authenticates what comes by http: whoever is on the way can change it. "
+        "Fetch it by https, or with the digest that its maker gives: URL#sha256=DIGEST"
+    )
 
 
 def save(data: bytes, path: Path) -> Path:
@@ -80,24 +92,30 @@ def _of_url(url: str) -> Offers:
         return _of_path(Path(url2pathname(url.removeprefix("file://"))))
     if scheme not in ("http", "https"):
         raise ValueError(f"{url}: there are http, https and file")
+    url, _, said = url.partition("#")
+    digest = said.removeprefix("sha256=")
+    if said and not _DIGEST.fullmatch(digest):
+        raise ValueError(f"{url}#{said}: what follows # has to be sha256= and 64 hexadecimal digits")
     if url.endswith(SUFFIX):
-        return {url.rpartition("/")[2].removesuffix(SUFFIX): lambda: _loaded(url)}
+        name = url.rpartition("/")[2].removesuffix(SUFFIX)
+        return {name: _checker(url, digest, "#sha256") if digest else lambda: _loaded(url)}
     base = url.rstrip("/")
     offers = {}
-    for line in _loaded(f"{base}/{INDEX}").decode("latin-1").splitlines():
-        row = _ROW.fullmatch(line)
-        if row and _NAME.fullmatch(row[2]):
-            offers[row[2].removesuffix(SUFFIX)] = _checker(f"{base}/{row[2]}", row[1])
+    index = f"{base}/{INDEX}"
+    for line in (_checker(index, digest, "#sha256")() if digest else _loaded(index)).decode("latin-1").splitlines():
+        found = _ROW.fullmatch(line)
+        if found and _NAME.fullmatch(found[2]):
+            offers[found[2].removesuffix(SUFFIX)] = _checker(f"{base}/{found[2]}", found[1], INDEX)
     if not offers:
         raise ValueError(f"{base}/{INDEX}: no profiles there")
     return offers
 
 
-def _checker(url: str, sha256: str) -> Callable[[], bytes]:
+def _checker(url: str, sha256: str, where: str) -> Callable[[], bytes]:
     def load() -> bytes:
         data = _loaded(url)
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise ValueError(f"damaged: its checksum is another than {INDEX} says")
+            raise ValueError(f"damaged: its checksum is another than {where} says")
         return data
 
     return load
@@ -110,6 +128,8 @@ def _loaded(url: str) -> bytes:
 
     try:
         with urlopen(url, timeout=_WAIT) as answer:
+            if url.startswith("https:") and not answer.geturl().startswith("https:"):
+                raise ValueError(f"it leads to {answer.geturl()}, which nothing authenticates")
             data: bytes = answer.read(LONGEST + 1)
     except URLError as error:
         if isinstance(error, HTTPError):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,10 +38,12 @@ from kprobe_sim.expose.fuse.mount import (
 )
 from kprobe_sim.expose.fuse.server import FuseServer
 from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
+from kprobe_sim.expose.run.ids import ids_of_all, map_ids, write
 from kprobe_sim.expose.run.kernel_name import Answers
 from kprobe_sim.expose.run.members import end_members
 from kprobe_sim.expose.run.seccomp import CannotFollow, listen
 from kprobe_sim.expose.run.watch import Watch, block, unblock
+from kprobe_sim.standard_files import say
 
 if TYPE_CHECKING:
     from kprobe_sim.expose.run.follow import Follower
@@ -126,8 +127,45 @@ def _status_of(trouble: str) -> int:
     code, _, text = trouble.partition(" ")
     if int(code) == NO_MOUNT:
         raise CannotMount(text)
-    print(f"kprobe-sim: {text}", file=sys.stderr)
+    say(f"kprobe-sim: {text}")
     return int(code)
+
+
+class _Beginning:
+    """A child that is about to become the command, and what serves it; `begun` once it has all that it needs."""
+
+    def __init__(self, kernel: SimulatedKernel, child: int) -> None:
+        self.kernel = kernel
+        self.child = child
+        self.follower: Follower | None = None
+        self.servers: _Servers = []
+        self.namespaces: list[int] = []
+        self.begun = False
+
+    def lead(self, watch: Watch, channel: socket.socket, started: Callable[[], None], *, follow: bool) -> None:
+        """Give the child its ids, its mounts and its filter.  Raises CannotFollow, and OSError if it has died."""
+        kernel, child = self.kernel, self.child
+        _, self.namespaces, _, _ = socket.recv_fds(channel, 1, 1)
+        if not self.namespaces:
+            return
+        # the child is in its user namespace
+        watch.keep(partial(end_members, self.namespaces[0]), self.namespaces)
+        map_ids(child, ids_of_all())
+        channel.sendall(b"1")
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
+        if not descriptors:
+            return
+        _serve(kernel, child, descriptors, self.servers)
+        if not _answered(channel):
+            return
+        started()
+        if follow:
+            from kprobe_sim.expose.run.follow import Follower  # few runs follow
+
+            self.follower = Follower(kernel, child)
+        channel.sendall(b"1")
+        _listen(kernel, channel)
+        self.begun = True
 
 
 def _supervise(
@@ -139,41 +177,30 @@ def _supervise(
     started: Callable[[], None],
     follow: bool,
 ) -> int:
-    follower: Follower | None = None
-    refusal = ""
-    servers: _Servers = []
-    namespaces: list[int] = []
+    beginning = _Beginning(kernel, child)
+    refusal = failure = ""
     try:
-        with channel:
-            _, namespaces, _, _ = socket.recv_fds(channel, 1, 1)
-            if namespaces:  # the child is in its user namespace
-                watch.keep(partial(end_members, namespaces[0]), namespaces)
-                _map_ids(child, _ids_of_all())
-                channel.sendall(b"1")
-                _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
-                if descriptors:
-                    _serve(kernel, child, descriptors, servers)
-                    if _answered(channel):
-                        started()
-                        try:
-                            if follow:
-                                from kprobe_sim.expose.run.follow import Follower  # few runs follow
-
-                                follower = Follower(kernel, child)
-                        except CannotFollow as error:
-                            refusal = str(error)
-                        else:
-                            channel.sendall(b"1")
-                            _listen(kernel, channel)
+        try:
+            with channel:
+                beginning.lead(watch, channel, started, follow=follow)
+        except CannotFollow as error:
+            refusal = str(error)
+        except OSError as error:  # of the child's ids, or of its end of the channel: it may have been killed
+            failure = f"the command can't be started: {error}"
         with open(error_out, encoding="utf-8", errors="replace") as pipe:
             trouble = pipe.read()
+        follower = beginning.follower
         status = os.waitpid(child, 0)[1] if follower is None else follower.wait()
     finally:
-        _end(namespaces, servers)
-    if refusal:
+        _end(beginning.namespaces, beginning.servers)
+    if os.WIFSIGNALED(status) and not beginning.begun:
+        say(f"kprobe-sim: run: the command was killed by signal {os.WTERMSIG(status)} before it began")
+    elif refusal:
         raise CannotMount(refusal)
-    if trouble:
+    elif trouble:
         return _status_of(trouble)
+    elif failure:
+        raise CannotMount(failure)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
@@ -191,44 +218,6 @@ def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
 
 def _answered(channel: socket.socket) -> bool:
     return channel.recv(1) != b""
-
-
-# ids: who may be whom inside
-
-
-def _ids_of_all() -> list[str] | None:
-    """Return the uid and gid maps that leave every id as it is, for a process that may write them; else None."""
-    if os.geteuid() != 0:
-        return None
-    maps = []
-    for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}", encoding="utf-8") as file:
-            lines = [line.split() for line in file]
-        maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in lines))
-    return maps
-
-
-def _map_ids(pid: int, maps: list[str] | None) -> None:
-    """Give a process in a new user namespace its ids: all of them, or root there for this user alone."""
-    if maps is not None:
-        try:
-            _write(f"/proc/{pid}/uid_map", maps[0])
-            _write(f"/proc/{pid}/gid_map", maps[1])
-        except PermissionError:  # root without CAP_SETUID: like any user
-            maps = None
-        else:
-            return
-    _write(f"/proc/{pid}/setgroups", "deny")
-    _write(f"/proc/{pid}/uid_map", f"0 {os.geteuid()} 1\n")
-    _write(f"/proc/{pid}/gid_map", f"0 {os.getegid()} 1\n")
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 # in the child
@@ -381,8 +370,8 @@ def _lock(calls: SystemCalls) -> None:
         try:
             os.close(ready_in)
             if os.read(ready_out, 1):
-                _write(f"/proc/{this}/uid_map", maps[0])
-                _write(f"/proc/{this}/gid_map", maps[1])
+                write(f"/proc/{this}/uid_map", maps[0])
+                write(f"/proc/{this}/gid_map", maps[1])
                 os.write(done_in, b"1")
                 status = 0
         finally:

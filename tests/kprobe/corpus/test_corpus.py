@@ -105,7 +105,7 @@ def test_a_damaged_directory_is_told_by_its_file(one: Entry, tmp_path: Path, dam
 
 def test_a_damaged_line_of_truth_is_told_by_its_number(one: Entry, tmp_path: Path) -> None:
     write(one, str(tmp_path))
-    (tmp_path / "6.12" / "opens" / "truth.jsonl").write_text("{}\n{\n")
+    (tmp_path / "6.12" / "opens" / "truth.jsonl").write_text('{"type": "event"}\n{\n')
     (read,) = entries(directory=str(tmp_path))
     with pytest.raises(CorpusError, match=r"6\.12/opens/truth\.jsonl, line 2 isn't JSON: "):
         read.truth()

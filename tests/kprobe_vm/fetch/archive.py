@@ -137,6 +137,7 @@ class LocalArchive:
         self.asked: list[str] = []
         self.stuck: set[str] = set()
         self.halfway = threading.Event()
+        self.times = "Date: Sat, 21 Nov 2026 00:00:00 UTC\n"  # the index's
         self._closed = threading.Event()
         archive = self
 
@@ -183,7 +184,7 @@ class LocalArchive:
         lists["main/binary-amd64/Packages.xz"] = lzma.compress(lists["main/binary-amd64/Packages"], preset=0)
         hashes = "".join(f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n" for name, data in lists.items())
         release = (
-            f"Origin: Debian\nSuite: oldstable\nCodename: {self.suite}\nDate: Sat, 21 Nov 2026 00:00:00 UTC\n"
+            f"Origin: Debian\nSuite: oldstable\nCodename: {self.suite}\n{self.times}"
             f"Architectures: amd64\nComponents: main\nSHA256:\n{hashes}"
         )
         where = f"/debian/dists/{self.suite}"

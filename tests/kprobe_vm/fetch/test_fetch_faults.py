@@ -170,6 +170,21 @@ def test_a_list_of_packages_that_was_not_signed(lab: Lab, package: Package, name
 
 
 @pytest.mark.parametrize("lab", ["web"], indirect=True)
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ("Date: Sat, 21 Nov 2020 00:00:00 UTC\nValid-Until: Sat, 28 Nov 2020 00:00:00 UTC\n", "expired"),
+        ("Date: Sat, 21 Nov 2099 00:00:00 UTC\n", "not valid yet"),
+    ],
+)
+def test_an_index_of_another_time(lab: Lab, package: Package, times: str, words: str) -> None:
+    """apt refuses it likewise, unless the machine's own settings say otherwise (Acquire::Check-Valid-Until)."""
+    lab.archive.times = times
+    lab.archive.publish()
+    fails(lab, BadSignature, words)
+
+
+@pytest.mark.parametrize("lab", ["web"], indirect=True)
 def test_the_index_of_another_suite(lab: Lab, package: Package) -> None:
     """apt takes it, with a warning."""
     lab.archive.suite = "trixie"

@@ -49,9 +49,11 @@ class Lock:
                     if [*map(type, fields)] != [str, str, int, str, str] or not isinstance(row["suite"], str):
                         raise ValueError(f"odd fields of {key}")
                     table[key] = Locked(row["suite"], Package(*fields))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            odd = isinstance(error, RecursionError) or "int_max_str_digits" in str(error)
+            said = "it is nested too deeply, or has too long a number" if odd else repr(error)[:200]
             raise NotReady(
-                f"{path or NAME} isn't a lock file: {error!r}; without it, kprobe-vm's own lock counts"
+                f"{path or NAME} isn't a lock file: {said}; without it, kprobe-vm's own lock counts"
             ) from error
 
     @classmethod

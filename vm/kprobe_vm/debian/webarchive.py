@@ -31,6 +31,7 @@ __all__ = ["WebArchive", "signed_text"]
 SILENCE = 30.0  # seconds that a server may say nothing
 PART = 1 << 18  # bytes that are read at once
 LARGEST = 1 << 30  # bytes of anything that is fetched
+AHEAD = 10.0  # seconds that an archive's clock may be fast, as apt has it (Acquire::Max-FutureTime)
 # What is kept of an index: nothing else is ever asked for.
 KEPT = re.compile(r"Package: (?:linux-(?:image|binary)-\d.*|busybox-static)\n")
 BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"
@@ -78,9 +79,20 @@ class WebArchive:
         (fields,) = parse_stanzas(release) or [{}]
         if self.suite not in (fields.get("Suite"), fields.get("Codename"), fields.get("Suite", "").rpartition("/")[2]):
             raise BadSignature(f"{self.url} gives the index of {fields.get('Codename')} for that of {self.suite}")
-        until = fields.get("Valid-Until", "")
-        if (parsed := parsedate(until)) and calendar.timegm(parsed) < time.time():
-            self.progress(f"the index of {self.suite} there was valid until {until}: it may lack kernels")
+        index, now = f"the index of {self.suite} at {self.url}", time.time()
+        times = {name: _time(fields[name]) for name in ("Valid-Until", "Date") if fields.get(name)}
+        for name, stamp in times.items():
+            if stamp is None:
+                raise BadSignature(f"{index} can't be trusted: its {name} is no time: {fields[name][:80]!r}")
+        if (until := times.get("Valid-Until")) is not None and until < now:
+            raise BadSignature(
+                f"{index} is expired: it was valid until {fields['Valid-Until']}, and lacks what came since; is the "
+                "clock of this machine right, or is there another archive (--index)?"
+            )
+        if (date := times.get("Date")) is not None and date > now + AHEAD:
+            raise BadSignature(
+                f"{index} is not valid yet: it is of {fields['Date']}; is the clock of this machine right?"
+            )
         return fields
 
     def _packages(self, release: dict[str, str]) -> list[Package]:
@@ -100,6 +112,15 @@ class WebArchive:
         blocks = unpackers[ending](data).decode("utf-8", "replace").split("\n\n")
         stanzas = parse_stanzas("\n\n".join(block for block in blocks if KEPT.match(block.lstrip("\n"))))
         return [Package(s["Package"], s["Version"], int(s["Size"]), s["SHA256"], s["Filename"]) for s in stanzas]
+
+
+def _time(text: str) -> int | None:
+    """Return a time of a Release file in seconds since 1970; None if it is none."""
+    try:
+        parsed = parsedate(text)
+        return None if parsed is None else calendar.timegm(parsed)
+    except (ValueError, OverflowError, IndexError):
+        return None
 
 
 def signed_text(message: bytes, keyring: Path) -> str:

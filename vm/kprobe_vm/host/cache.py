@@ -142,7 +142,7 @@ class Cache:
             text = path.read_bytes()
             known = json.loads(text)
             return known["note"] if known["sha256"] == _sum(known["note"]) else None
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def write_note(self, path: Path, note: object) -> None:

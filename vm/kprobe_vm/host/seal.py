@@ -26,7 +26,7 @@ def names(seal: Path) -> list[str]:
     """Return the names of what a seal is for; none if it is damaged."""
     try:
         return list(json.loads(seal.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return []
 
 
@@ -44,7 +44,7 @@ def holds(seal: Path, *, thoroughly: bool = False, renew: Callable[[bytes], obje
                 if _digest(file) != digest:
                     return False
                 changed = changed or _state(file) != state
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return False
     if changed and renew is not None:
         with contextlib.suppress(OSError):

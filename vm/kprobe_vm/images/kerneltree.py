@@ -137,7 +137,7 @@ def is_whole(tree: Path, *, thoroughly: bool = False) -> bool:
         return False
     try:
         return seal.holds(own, thoroughly=thoroughly, renew=own.write_bytes) and bool(load(tree).digest)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 
@@ -151,7 +151,7 @@ def _adopt(tree: Path) -> bool:
         if digest(*((tree / name).read_bytes() for name in names)) != facts["digest"]:
             return False
         (tree / SEAL).write_bytes(seal.content(sorted(tree.iterdir())))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     return True
 

@@ -157,7 +157,7 @@ class Template:
                 raise self._stale("it was changed after it had been saved")
             if int(facts["start"]) + int(facts["length"]) + length + _TRAILER.size != status.st_size:
                 raise self._stale("it has another length than when it was saved")
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError) as error:
             raise self._stale(f"its trailer is damaged: {error}") from error
         return dict(facts)
 
