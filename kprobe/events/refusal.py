@@ -170,6 +170,8 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if kind is AlreadyExists:
         known = whose(tracefs, probe.event) or of_tracepoint(probe)
         return known or f"choose another name, or {dialect.removal(tracefs, probe.event, probe.file)}"
+    if place.path and kind is UnknownSymbol:
+        return f"there is no file {place.path} on the traced machine"
     if probe.kind in ("t", "e", "u"):
         return ""
     if kind is UnknownSymbol and place.symbol:

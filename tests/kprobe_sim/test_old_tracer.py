@@ -180,6 +180,7 @@ NO_TYPE = "there is no type foo here: u8 to u64 and s8 to s64 are there, and str
             "p:nosuch",
             "this kernel has no function nosuch; available_filter_functions lists those it can probe",
         ),
+        ("4.9", "u:/nonexistent:0x10", "there is no file /nonexistent on the traced machine"),
         ("3.2", "p:x do_sys_open %di:foo", NO_TYPE),
         ("3.2", "p:x do_sys_open %zz", REGISTER),
         (
