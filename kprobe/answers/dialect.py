@@ -23,6 +23,12 @@ _REGISTER = re.compile(r"%(\w*)")
 _REGISTERS = re.compile(r"[abcd]x|[sd]i|[bsi]p|r(?:[89]|1[0-5])|flags|orig_ax|[c-gs]s|[fg]s_base|$")
 _PARSE_ERROR = re.compile(r"(?:\w+: )?Parse error at argument(?:\d+|\[\d+\])\. \(-22\)")
 _UNSUPPORTED = re.compile(r"(?:\w+: )?Unsupported type: (\S+)")
+# what the README of a kernel has of it, how it is written, and what to do on a kernel without
+_LATER = (
+    ("array-size", re.compile(r".*:[a-z]\w*\[\d+\]"), "no arrays: write an argument for each element"),
+    ("imm-value", re.compile(r"(?:[^=]*=)?\\.*"), "no values that stand for themselves: leave it out"),
+    ("[u]<offset>", re.compile(r".*[+-]u(?:0x)?\d.*"), "no +u: +0(…) reads the memory of processes, too"),
+)
 WITHOUT_COMM = "every line begins with the task's name"
 STACK_OF_2009 = "sa"
 _WORDS = {
@@ -71,8 +77,12 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
     """Return how a refused argument would be written for this kernel, "" if none is in another language."""
     if not has_groups(tracefs):
         return _of_2009(args)
-    has_comm = "$comm" in readme(tracefs)
+    text = readme(tracefs)
+    has_comm = "$comm" in text
     for arg in args:
+        for word, written, instead in _LATER if text else ():
+            if word not in text and written.fullmatch(arg):
+                return f"this kernel has {instead}"
         if not has_comm and re.search(r"\$comm\b", arg):
             return f"$comm came with Linux 4.8; before that, {WITHOUT_COMM}"
         letters = _LETTERS.fullmatch(arg)

@@ -110,6 +110,9 @@ def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
     """Return what is wrong with a line of which an old kernel says little or nothing; "" if nothing is seen."""
     said = dialect.unsaid(probe.args, printed)
     place = probe.place
+    if place.returns and probe.kind == "p" and not place.path and "%return" not in dialect.readme(tracefs):
+        bare = " ".join((f"r:{probe.name}", str(place).removesuffix("%return"), *probe.args))
+        return f"this kernel has no %return: '{bare}'"
     if said or probe.kind not in ("p", "r") or not place.symbol or printed not in ([], [NOT_INSERTED]):
         return said
     names = symbols.listed(tracefs)
@@ -170,6 +173,8 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if kind is AlreadyExists:
         known = whose(tracefs, probe.event) or of_tracepoint(probe)
         return known or f"choose another name, or {dialect.removal(tracefs, probe.event, probe.file)}"
+    if place.path and kind is UnknownSymbol:
+        return f"there is no file {place.path} on the traced machine"
     if probe.kind in ("t", "e", "u"):
         return ""
     if kind is UnknownSymbol and place.symbol:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 FEW = 8  # so many names are looked for one by one
 # a line of the patch of 2009, which shows the place of a probe and not its event
-UNNAMED = rb"^[^\n]{16}-\d+ +\[\d+\] +\d+\.\d+: [^\s:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: <- [^\s:]+)?:"
+UNNAMED = (
+    rb"^[^\n]{16}-\d+ +\[\d+\] +\d+\.\d+: "
+    rb"(?:[^\s:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: <- [^\s:]+)?|0(?:x[0-9a-f]+)? <- [^\s:]+):"
+)
 
 
 class EventTally:
@@ -143,7 +146,7 @@ class EventTally:
         return self._line(data)
 
     def _count_unnamed(self, data: bytes) -> None:
-        if b"+0x" in data:
+        if b"+0x" in data or b" <- " in data:
             import re
 
             self._unnamed += len(re.findall(UNNAMED, data, re.MULTILINE))

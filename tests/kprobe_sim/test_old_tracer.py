@@ -10,6 +10,7 @@ import pytest
 from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.errors import AlreadyExists, Refused, UndoFailed
+from kprobe.text import Event
 from kprobe.tracefs.backends import open_tracefs
 from kprobe_sim import SimulatedKernel, Task
 
@@ -53,6 +54,24 @@ def test_events_of_2009_have_their_names_by_their_places() -> None:
             ("x", {"d": 0xFFFFFF9C}),
             ("y", {"rv": 3}),
         ]
+
+
+@pytest.mark.parametrize("duration", [None, 0.0])
+def test_a_return_of_2009_to_where_no_symbol_is(duration: float | None) -> None:
+    kernel = SimulatedKernel("2009")
+    timeout = 0.01 if duration is None else None
+    with Tracer(kernel.tracefs).trace("r:y do_sys_open rv", timeout=timeout, duration=duration) as trace:
+        kernel.call("do_sys_open", task=Task(42, "cat"), args=(0, 0), returns=3, at=10**9)
+        records = list(trace)
+        assert trace.tally.total == 1
+    event = records[-1]
+    assert isinstance(event, Event)
+    assert event.address is not None
+    assert event.caller is not None
+    assert (event.name, event.address.symbol, event.caller.text, dict(event.fields)) == (
+        *("y", "do_sys_open", "0"),
+        {"rv": 3},
+    )
 
 
 def test_values_of_revision_13_are_called_as_in_its_format() -> None:
@@ -180,6 +199,16 @@ NO_TYPE = "there is no type foo here: u8 to u64 and s8 to s64 are there, and str
             "p:nosuch",
             "this kernel has no function nosuch; available_filter_functions lists those it can probe",
         ),
+        ("3.2", "p:x do_sys_open %di:u8[4]", "this kernel has no arrays: write an argument for each element"),
+        ("4.19", "p:x do_sys_open a=+0(%si):u8[4]", "this kernel has no arrays: write an argument for each element"),
+        ("4.19", "p:x do_sys_open a=\\1", "this kernel has no values that stand for themselves: leave it out"),
+        (
+            "4.19",
+            "p:x do_sys_open +u0(%si):string",
+            "this kernel has no +u: +0(…) reads the memory of processes, too",
+        ),
+        ("4.19", "p:x do_sys_open%return $retval", "this kernel has no %return: 'r:x do_sys_open $retval'"),
+        ("4.9", "u:/nonexistent:0x10", "there is no file /nonexistent on the traced machine"),
         ("3.2", "p:x do_sys_open %di:foo", NO_TYPE),
         ("3.2", "p:x do_sys_open %zz", REGISTER),
         (

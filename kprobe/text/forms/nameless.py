@@ -14,7 +14,8 @@ from kprobe.text.records import Event, Value
 
 # a mark has such a place with option sym-offset
 NAMELESS: Final = re.compile(
-    rb"((?!tracing_mark_write\+)[^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?: ?)"
+    rb"((?:(?!tracing_mark_write\+)[^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?"
+    rb"|0(?:x[0-9a-f]{1,16})? <- [^\s:()]+): ?)"  # it returns to where no symbol is
 )
 
 # More arguments no event has; what follows them is text.
