@@ -119,10 +119,11 @@ class Bench:
         self.files, self.directories = frozenset(SKIPPED_FILES.split()), frozenset(SKIPPED_DIRECTORIES.split())
         self.before: State = {}
 
-    def start(self, words: Iterable[str]) -> subprocess.Popen[bytes]:
-        """Start a session that ends by itself, or another command."""
-        given = [f"{self.seconds:g}" if word == "SECONDS" else word for word in words]
-        timed = ["--timeout", f"{self.seconds:g}"] if not set(TIMED) & {*given} and given[0] != "clean" else []
+    def start(self, words: Iterable[str], seconds: float | None = None) -> subprocess.Popen[bytes]:
+        """Start a session that ends by itself after so many seconds, or another command."""
+        length = f"{self.seconds if seconds is None else seconds:g}"
+        given = [length if word == "SECONDS" else word for word in words]
+        timed = ["--timeout", length] if not set(TIMED) & {*given} and given[0] != "clean" else []
         command = [sys.executable, "-m", "kprobe", *given[:1], *timed, *given[1:], "--tracefs", f"local:{self.root}"]
         if given[0] not in ("top", "doctor", "clean"):
             command[3:] = ["--tracefs", f"local:{self.root}", *timed, *given]
@@ -185,7 +186,7 @@ class Bench:
         """Send a session a signal at a moment of its time; return how long its end took, and what was wrong."""
         number = self.random.choice(SIGNALS)
         moment = self.random.uniform(0, length)
-        process = self.start(words)
+        process = self.start(words, FOR_EVER)
         try:
             process.communicate(timeout=moment)
         except subprocess.TimeoutExpired:
@@ -318,12 +319,13 @@ def campaign_of_signals(root: str, seed: int, count: int, seconds: float) -> int
     furnish(root)
     bench = Bench(root, seed, seconds)
     bench.before = bench.state(whole=False)
-    # two that are side by side, or that trace at once and are over, are no sessions that wait for a signal
-    sessions = [one for one in measured(bench) if not one.beside and "-v" not in one.words]
-    bench.seconds = FOR_EVER
+    # two that are side by side, or one that is over at once, don't wait for a signal
+    sessions = (one for one in measured(bench) if not one.beside and "-v" not in one.words)
+    names = set()
     longest, findings, began = 0.0, 0, time.monotonic()
     with neighbour(root):
         for number, session in zip(range(count), cycle(sessions)):
+            names.add(session.name)
             took, wrong = bench.signal(session.words, session.length)
             longest = max(longest, took)
             left = bench.settled(whole=False)
@@ -332,7 +334,7 @@ def campaign_of_signals(root: str, seed: int, count: int, seconds: float) -> int
                 print(f"{number}: {session.name}: {wrong}{'; left ' * bool(left)}{', '.join(left)}", flush=True)
                 bench.before = bench.state(whole=False)
     passed = time.monotonic() - began
-    print(f"{count} sessions of {len(sessions)} shapes signalled, seed {seed}, {passed:.0f} s:", end=" ")
+    print(f"{count} sessions of {len(names)} shapes signalled, seed {seed}, {passed:.0f} s:", end=" ")
     print(f"the longest end took {longest:.1f} s; {findings} findings", flush=True)
     return 1 if findings else 0
 

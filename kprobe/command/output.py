@@ -271,4 +271,4 @@ class Progress:
         while not self._over.wait(wait):
             passed += wait
             wait = self._every
-            say(f"{self._what} ... {passed:.0f} s")
+            say(f"{self._what} ... {passed:.0f} s", GRACE)

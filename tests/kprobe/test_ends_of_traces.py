@@ -407,6 +407,18 @@ def test_words_that_nobody_takes_hold_up_a_session_for_a_moment(
     assert os.write(full_pipe, b"") == 0
 
 
+def test_a_reader_who_takes_nothing_of_either_output_keeps_no_probe(
+    kernel: SimulatedKernel, full_pipe: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `kprobe … 2>&1 | sleep 1000`."""
+    monkeypatch.setattr("kprobe.command.output.GRACE", 0.05)
+    with open(full_pipe, "w", closefd=False) as both:
+        monkeypatch.setattr(sys, "stdout", both)
+        monkeypatch.setattr(sys, "stderr", both)
+        assert main(["--timeout", ".05", RETURN], tracefs=Neighbour(kernel)) == 0
+    assert is_clean(kernel)
+
+
 def test_a_buffered_trace_is_waited_for_in_parts(kernel: SimulatedKernel) -> None:
     with Tracer(kernel.tracefs).trace(RETURN, duration=100) as trace, pytest.raises(TimeoutError):
         trace.wait(0.02)

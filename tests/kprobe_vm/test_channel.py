@@ -181,6 +181,26 @@ def test_closing_a_stream_ends_the_read_of_another_thread(files: GuestTracefs, t
         stream.close()
 
 
+def test_an_interrupted_close_of_a_stream_is_done_again(
+    local_channel: Channel, files: GuestTracefs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is closed then, which a kernel's instance waits for."""
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "pipe", "r+b", buffering=0):
+        stream = files.stream("pipe")
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(Channel, "settle", interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                stream.close()
+        assert local_channel.is_awaited
+        stream.close()
+    assert not local_channel.is_awaited
+
+
+def interrupting(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_stream_ends_with_its_file(files: GuestTracefs, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"all of it")
     with files.stream("f") as stream:

@@ -73,6 +73,7 @@ def test_leaves(tracefs, request):
     run(["sh", "-c", "echo 0 > /proc/sys/kernel/ftrace_enabled"])  # refused by 7.3
     sh("(cat trace_pipe & sleep 1000 < instances/a/trace_pipe &) > /dev/null 2>&1")
     tracefs.machine.start_process(["sleep", "2000"])
+    tracefs.machine.start_process(["sh", "-c", "while :; do sleep 3000 & sleep 0.01; done"])  # more while it is killed
     assert b"sleep" in run(["ps"]).stdout
 
 def test_clean(tracefs, request):
