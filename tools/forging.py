@@ -326,7 +326,7 @@ def ways(case: Case, formats: dict[str, str], defined: list[str]) -> Iterator[tu
     yield "at once", parser.feed(text) + parser.close()
     yield (
         "in pieces",
-        [one for at in range(0, len(text), 97) for one in parser.feed(text[at : at + 97])] + parser.close(),
+        [one for at in range(0, len(text), 397) for one in parser.feed(text[at : at + 397])] + parser.close(),
     )
 
 

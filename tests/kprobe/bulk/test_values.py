@@ -342,3 +342,35 @@ def test_what_a_string_may_have_written_is_marked() -> None:
     assert found["s"]["forgeable"].to_pylist() == [True]
     sealed = tables_of(text, definitions=[r"p:s f s=+0(%di):string seal=\0x5eed1e55:x64"])
     assert [sealed[name]["forgeable"].to_pylist() for name in "sn"] == [[False], [False] * 300]
+
+
+@pytest.mark.parametrize("has_format", [False, True])
+def test_the_compiled_pass_looks_at_the_seal_of_each_record(has_format: bool) -> None:
+    """It took any number for it, and a record that the kernel broke off with the next one behind it for one."""
+    form = 'name: s\nID: 1\nformat:\n\nprint fmt: "(%lx) s=\\"%s\\" n=%d t=\\"%s\\" seal=0x%Lx", REC->__probe_ip\n'
+    known: dict[str, Any] = {
+        "definitions": [r"p:s f s=+0(%di):string n=%si:s32 t=+0(%dx):string seal=\0x5eed1e55:x64"],
+        "formats": {"s": form} if has_format else None,
+    }
+    head = b"             cat-1       [000] .....     1.000000: s: (f+0x0/0x10) "
+    whole = head + b's="x" n=1 t="y" seal=0x5eed1e55\n'
+    other = head + b's="x" n=1 t="y" seal=0x5eed1e56\n'
+    broken = head + b's="x" n=1 t="y" n=2 t=' + whole
+    text = (whole * 1000 + other + whole * 200 + broken + whole * 200) * 4
+    assert len(whole) == 99
+    # another number is a string's, which goes on to the end of the next record
+    marks = [False] * 1000 + [True] * 84 + [False] * 116 + [True] * 84 + [False] * 117
+    taken: Counter[int] = Counter()
+    scan = Pass.scan
+    with pytest.MonkeyPatch.context() as patch:
+
+        def counted(self: Pass, *words: Any) -> tuple[Any, Any, int]:
+            found = scan(self, *words)
+            taken["good"] += int(found[1].sum())
+            return found
+
+        patch.setattr(Pass, "scan", counted)
+        table = tables_of(text, **known)["s"]
+    assert table["forgeable"].to_pylist() == marks * 4
+    assert taken["good"] > 5000
+    assert tables_of(text, compiled=False, **known)["s"]["forgeable"].to_pylist() == marks * 4
