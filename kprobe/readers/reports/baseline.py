@@ -29,7 +29,8 @@ ENDED = (CRASHED, HUNG)
 ALL = "all"
 TITLE = "# What a parser is known to misread; kprobe test-parser --update-baseline strikes off what is repaired.\n"
 _HEAD = re.compile(r"# (\w+): (.*)")
-_LINE = re.compile(r"([^/]+)/(.{1,300}?): (?:(crashed|hung)|(wrong|missing|invented) (?:(.{1,300}) )?in ([\d,-]+))")
+_LINE = re.compile(r"([^/]+)/(.+?): (?:(crashed|hung)|(wrong|missing|invented) (.*))")
+_RECORDS = re.compile(r"[\d,-]+")
 
 
 class BadBaseline(KprobeError):
@@ -186,14 +187,18 @@ def _read(line: str) -> Iterator[Failure]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise ValueError
-    kernel, name, ended, kind, key, records = found.groups()
+    kernel, name, ended, kind, which = found.groups()
     if ended:
         yield Failure(kernel, name, ended)
         return
+    key, _, records = which.rpartition("in ")
+    if _RECORDS.fullmatch(records) is None or (key and not key.endswith(" ")):
+        raise ValueError
+    key = key[:-1]
     for part in records.split(","):
         first, _, last = part.partition("-")
         for record in range(int(first), int(last or first) + 1):
-            yield Failure(kernel, name, kind, json.loads(key) if (key or "").startswith('"') else key or "", record)
+            yield Failure(kernel, name, kind, json.loads(key) if key.startswith('"') else key, record)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
