@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 import pyarrow as pa
 
@@ -32,12 +31,15 @@ def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iter
             return
     rows = Rows(file, lambda name: {}, is_text=False)
     at = 0
-    records = found.records()
-    while some := list(islice(records, _RECORDS)):
-        for record in some:
-            rows.add(at, record)
-            at += len(record.raw)
-        yield rows.tables()
+    count = start = 0
+    for record in found.records():
+        rows.add(at, record)
+        at += len(record.raw)
+        count += 1
+        if count >= _RECORDS or at - start >= AT_ONCE:
+            yield rows.tables()
+            count, start = 0, at
+    yield rows.tables()
 
 
 def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:

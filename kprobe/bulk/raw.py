@@ -20,6 +20,7 @@ from kprobe.bulk.plain import numbers as column_of
 from kprobe.bulk.rows import Rows, stem
 from kprobe.bulk.types import integer_of
 from kprobe.bulk.walk import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
+from kprobe.pages.bounds import FRAMES
 from kprobe.pages.events import Known
 from kprobe.pages.layout import FieldLayout
 from kprobe.pages.page import Pages
@@ -87,7 +88,7 @@ class RawReading:
                     events, texts_of = self._texts(known, events, odd)
                     name, table = stem(known.name), self._table(known, events, texts_of, cpu, offset)
                 else:
-                    name, table = "_stacks", self._stacks(known, events, cpu, offset)
+                    name, table = "_stacks", self._stacks(known, _short(known, events, odd), cpu, offset)
                 if len(table):
                     parts.setdefault(name, []).append(table)
         odd += [[page * size] for page in np.flatnonzero(~good).tolist()]
@@ -323,6 +324,16 @@ def _is_stack(known: Known) -> bool:
     caller = fields.get("caller")
     is_list = caller is not None and caller.where == "rest" and caller.kind == "int" and caller.item == 8
     return known.special in ("kernel_stack", "user_stack") and is_list and fields.keys() <= {"size", "caller", "tgid"}
+
+
+def _short(known: Known, events: Any, odd: list[list[int]]) -> Any:
+    """Give the stacks that can be; those with too many frames are put to the odd ones."""
+    caller = next(field for field in known.reader.layout.fields if field.name == "caller")
+    is_long = (events[2] - events[1] - caller.offset) // caller.item > FRAMES
+    if not is_long.any():
+        return events
+    odd += events[:, is_long].T.tolist()
+    return np.ascontiguousarray(events[:, ~is_long])
 
 
 def _has_simple_fields(known: Known) -> bool:

@@ -11,6 +11,7 @@ FIELDS: Final = 1 << 10
 LOCATIONS: Final = 1 << 13  # strings and arrays that its record only points to
 FORMAT: Final = 1 << 20  # bytes of its format file
 NAME: Final = 1 << 8  # characters of its name, or of a field's; the kernel's macros and probes have 64
+FRAMES: Final = 1 << 11  # of a call stack; the kernel's have 1024 (kernel/trace/trace.c: FTRACE_KSTACK_ENTRIES)
 ENDLESS: Final = 8  # fields that go on to the record's end
 
 # Of all events together.  In a record an event's number has 16 bits.

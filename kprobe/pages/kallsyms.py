@@ -28,6 +28,7 @@ class Kallsyms(dict[int, CodeAddress]):
         self._starts = array("Q")
         self._lines = array("Q")  # where each is in the text
         self._read_of = b""
+        self._last: tuple[int, tuple[str, str]] = (-1, ("", ""))
 
     def __missing__(self, address: int) -> CodeAddress:
         if self._text is not None:
@@ -57,7 +58,9 @@ class Kallsyms(dict[int, CodeAddress]):
         self._read_of = text
 
     def _named(self, which: int) -> tuple[str, str]:
-        """Return a symbol and its module."""
+        """Return a symbol and its module; one after the other for the same symbol gives the same texts."""
+        if self._last[0] == which:
+            return self._last[1]
         line = _LINE.match(self._read_of, self._lines[which])
         assert line is not None
         name, module = (part.decode("utf-8", "surrogateescape") for part in (line[2], line[3] or b""))
@@ -68,8 +71,9 @@ class Kallsyms(dict[int, CodeAddress]):
         if at < 0 or address < self._lowest:
             return CodeAddress("", None, None, "", address, f"{address:#x}")
         start = self._starts[at]
-        name, module = self._named(at)
+        name, module = named = self._named(at)
         offset, tail = address - start, f" [{module}]" if module else ""
+        self._last = at, named
         if at + 1 < len(self._starts) and self._named(at + 1)[1] == module:
             size = self._starts[at + 1] - start
             return CodeAddress(name, offset, size, module, address, f"{name}+{offset:#x}/{size:#x}{tail}")

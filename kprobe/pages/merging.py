@@ -16,7 +16,7 @@ def merged(cpus: list[Iterator[list[Stamped]]]) -> Iterator[Record]:
 
     One part of each CPU is held.
     """
-    parts = _Parts(cpus)
+    parts = _Waiting(cpus)
     while parts.lasts:
         # all that comes later, on any CPU, is later than this
         bound = parts.lasts[0][0]
@@ -28,7 +28,7 @@ def merged(cpus: list[Iterator[list[Stamped]]]) -> Iterator[Record]:
             yield record
 
 
-class _Parts:
+class _Waiting:
     """The part of each CPU that is held; `firsts` and `lasts` are heaps of times with their CPUs."""
 
     def __init__(self, cpus: list[Iterator[list[Stamped]]]) -> None:

@@ -26,6 +26,7 @@ _MISSED: Final = 1 << 31
 _STORED: Final = 1 << 30
 _LENGTH: Final = (1 << 27) - 1
 _PADDING, _EXTEND = 29, 30
+_RECORD: Final = 16  # bytes of a short one
 _TOP: Final = 31 << 59  # the bits of a time that an absolute time stamp doesn't have
 
 _new = tuple.__new__
@@ -118,7 +119,7 @@ class Pages:
     def _walk(  # noqa: C901 - one event after the other, in one loop: a call for each would take as long
         self, page: bytes, cpu: int, at: int, stamp: int, stop: int, first: int, found: list[Stamped], most: int
     ) -> tuple[int, int, int, str | None]:
-        """Append records of a page's data, from byte `at` on, until there are more than `most`.
+        """Append records of a page's data, from byte `at` on, until there are more than `most`, or as good as.
 
         Return where and when the next one begins, where what belongs to none of them begins, and what is wrong: None
         if more follows.
@@ -127,8 +128,9 @@ class Pages:
         events, tasks, tgids, flags, places = self.events, self.tasks, self.tgids, self.flags, self.places
         clock, instance = self.clock, self.instance
         type_at = self._type_offset()
+        until = at + _RECORD * most
         while at + 4 <= stop:
-            if len(found) > most:
+            if len(found) > most or at > until:
                 return at, stamp, first, None
             word = word_at(page, at)[0]
             kind, delta = (word & 31, word >> 5) if is_little else (word >> 27, word & 0x7FFFFFF)

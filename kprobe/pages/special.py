@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kprobe.pages.bounds import FRAMES
 from kprobe.pages.events import Known
 from kprobe.pages.kallsyms import Kallsyms
 from kprobe.text.records import CodeAddress, Function, Marker, RawMarker, Record, StackTrace, Value
@@ -19,7 +20,7 @@ def special(
     places: Kallsyms,
     after: tuple[Any, ...],
 ) -> Record | None:
-    """Return the record; None if a field is missing, or if what was printed isn't a mark.
+    """Return the record; None if a field is missing, what was printed isn't a mark, or a stack is longer than any.
 
     ``context`` is task, pid, CPU, flags and time; ``after`` tgid, clock and raw; ``rest`` what follows the fields whose
     size is known.
@@ -39,7 +40,7 @@ def special(
             return RawMarker(*context, number, rest, tgid, clock, raw)
     else:
         caller, is_user = fields.get("caller"), known.special == "user_stack"
-        if isinstance(caller, tuple) and not isinstance(caller, CodeAddress):
+        if isinstance(caller, tuple) and not isinstance(caller, CodeAddress) and len(caller) <= FRAMES:
             return StackTrace(*context, _frames(caller, fields.get("size"), places), is_user, tgid, clock, raw)
     return None
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kprobe.parsing.schema import Schema
     from kprobe.text import Record
 
-AT_ONCE = 200  # records of a trace.dat that are shown together
+AT_ONCE = 1000  # records of a trace.dat that are shown together
+MUCH = 1 << 16  # bytes of them
 PROBLEMS = 20  # of a trace.dat that are told
 
 
@@ -55,15 +56,19 @@ def _is_settled(source: Source, schema: Schema) -> bool:
 
 
 def _read_dat(data: FileBytes, file: str, show: Callable[[list[Record]], object]) -> None:
-    from itertools import islice
-
     from kprobe.pages.dat.file import NotTraceDat, TraceDat
 
     try:
         found = TraceDat(data, file)
-        records = found.records()
-        while some := list(islice(records, AT_ONCE)):
-            show(some)
+        some: list[Record] = []
+        size = 0
+        for record in found.records():
+            some.append(record)
+            size += len(record.raw)
+            if len(some) >= AT_ONCE or size >= MUCH:
+                show(some)
+                some, size = [], 0
+        show(some)
     except NotTraceDat as error:
         raise NotText(str(error)) from error
     problems = found.problems

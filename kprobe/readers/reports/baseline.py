@@ -31,7 +31,8 @@ LONGEST = 200  # characters of a bad line that are shown
 MOST = 1_000_000  # records; no corpus has so many
 TITLE = "# What a parser is known to misread; kprobe test-parser --update-baseline strikes off what is repaired.\n"
 _HEAD = re.compile(r"# (\w+): (.*)")
-_LINE = re.compile(r"([^/]+)/(.{1,300}?): (?:(crashed|hung)|(wrong|missing|invented) (?:(.{1,300}) )?in ([\d,-]+))")
+_LINE = re.compile(r"([^/]+)/(.+?): (?:(crashed|hung)|(wrong|missing|invented) (.*))")
+_RECORDS = re.compile(r"[\d,-]+")
 
 
 class BadBaseline(KprobeError):
@@ -193,17 +194,21 @@ def _read(line: str) -> Iterator[Failure]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise ValueError
-    kernel, name, ended, kind, key, records = found.groups()
+    kernel, name, ended, kind, which = found.groups()
     if ended:
         yield Failure(kernel, name, ended)
         return
+    key, _, records = which.rpartition("in ")
+    if _RECORDS.fullmatch(records) is None or (key and not key.endswith(" ")):
+        raise ValueError
+    key = key[:-1]
     for part in records.split(","):
         first, _, last = part.partition("-")
         numbers = range(int(first), int(last or first) + 1)
         if numbers.stop > MOST:
             raise ValueError
         for record in numbers:
-            yield Failure(kernel, name, kind, json.loads(key) if (key or "").startswith('"') else key or "", record)
+            yield Failure(kernel, name, kind, json.loads(key) if key.startswith('"') else key, record)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
