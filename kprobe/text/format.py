@@ -57,7 +57,7 @@ def parse_format(text: str | bytes) -> Format:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     name = re.search(r"^name: (\S+)$", text, re.M)
-    number = re.search(r"^ID: (\d+)$", text, re.M)
+    number = re.search(r"^ID: (\d{1,9})$", text, re.M)
     shown = re.search(r"^print fmt: (.*)\Z", text, re.M | re.S)
     fields = [_field(line) for line in (text if shown is None else text[: shown.start()]).splitlines()]
     found = tuple(field for field in fields if field is not None)
