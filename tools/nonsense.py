@@ -512,8 +512,9 @@ def read_schema(place: Path, data: bytes) -> bool:
     (place / "schema").write_bytes(data)
     (place / "trace").write_bytes(b"".join(LINE % (name, b'a=1 b=0x2 s="x"') for name in (b"a", b"x", b"p_vfs_read_8")))
     words = ["parse", "--schema", str(place / "schema"), str(place / "trace")]
-    shape = ["text", "ndjson", "csv"][len(data) % 3]
-    return told(main, [*words, "--format", shape], (2,), "schema")
+    shape = ["text", "ndjson", "csv", "parquet", "arrow"][len(data) % 5]
+    into = ["-o", str(place / "out")] if shape in ("parquet", "arrow") else []
+    return told(main, [*words, "--format", shape, *into], (2,), "schema")
 
 
 LINE = b"            bash-42      [001] .....    11.791146: %b: (f+0x0/0x1) %b\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kprobe.bulk import kernel
-from kprobe.bulk.columns import ARGUMENT, EVENT, LABEL, STACK, array, as_type
+from kprobe.bulk.columns import ARGUMENT, EVENT, LABEL, STACK, array, as_type, escaped
 from kprobe.bulk.rows import Rows, Types, stem
 from kprobe.bulk.sites import Plan, Sites
 from kprobe.bulk.texts import gather
@@ -159,7 +159,7 @@ class Pass:
         first = self._lines[taken, 3]
         for i, name in enumerate(plan.names):
             columns.append(self._argument(first + i, declared.get(name)))
-        return pa.table(columns, names=[*EVENT.names, *(ARGUMENT + name for name in plan.names)])
+        return pa.table(columns, names=[*EVENT.names, *(ARGUMENT + escaped(name) for name in plan.names)])
 
     def _places(self, sites: Any) -> tuple[Any, Any]:
         known, which = np.unique(sites, return_inverse=True)

@@ -262,7 +262,7 @@ class RawReading:
         assert list(columns) == EVENT.names
         for field in layout.fields:
             column = texts_of[field.name] if field.kind == "string" else self._field(starts, field)
-            columns[ARGUMENT + field.name] = column
+            columns[ARGUMENT + escaped(field.name)] = column
         return pa.table(columns)
 
     def _stacks(self, known: Known, events: Any, cpu: int, offset: int) -> pa.Table:

@@ -125,7 +125,7 @@ class Rows:
             declared = self._types(records[0].name)
             for name in dict.fromkeys(name for record in records for name in record.fields):
                 values = [_value(record, name) for record in records]
-                names.append(ARGUMENT + name)
+                names.append(ARGUMENT + escaped(name))
                 arrays.append(array(values, declared.get(name)))
         return pa.table(arrays, names=names)
 

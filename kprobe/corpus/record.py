@@ -8,11 +8,12 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 CLOCKS = ("time", "count", "elapsed", "elapsed count")
 
 
-def parsed(text: bytes | str) -> object:
+def parsed(text: bytes | str) -> Any:
     """Return what a text of JSON says.  Raise ValueError, for whatever is wrong with it."""
     try:
         return json.loads(text)

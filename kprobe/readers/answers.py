@@ -40,12 +40,12 @@ def record_of(line: bytes) -> Record:
     """Return the record of one line of JSON."""
     shown = line[:LONGEST].decode("utf-8", "backslashreplace")
     try:
-        read_: Any = parsed(line)
+        record: Record | Any = parsed(line)
     except ValueError as error:
         return {"type": NO_RECORD, "why": f"it isn't JSON in UTF-8 ({error})", "text": shown}
-    if why := fault_of(read_):
+    if why := fault_of(record):
         return {"type": NO_RECORD, "why": why, "text": shown}
-    return read_
+    return record
 
 
 def sizeless(records: Iterable[Record]) -> list[Record]:

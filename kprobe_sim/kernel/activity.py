@@ -13,10 +13,11 @@ from kprobe_sim.kernel.opens import NEWEST, before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.step import Step
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.toml_values import several, toml
+from kprobe_sim.parsing.toml_values import cut, several, toml
 
 _BUILT_IN = Path(__file__).parents[1] / "activities"
 _OPENS = "opens"
+_LONGEST = 500  # characters that are said of a call
 
 Told = Callable[[str], None]
 
@@ -49,7 +50,7 @@ class Activity(NamedTuple):
             try:
                 step.check(kernel)
             except ValueError as error:
-                problems[step.place] = str(error)
+                problems[step.place] = cut(str(error), _LONGEST)
         if problems:
             lines = several(f"{place}: {problem}" for place, problem in problems.items())
             raise ValueError(_named(self.name, lines.splitlines()))

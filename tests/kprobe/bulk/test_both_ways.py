@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,14 @@ def test_of_every_scenario(option: str) -> None:
                 differ.append(name)
     assert differ == []
     assert count > 50
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_field_whose_name_is_no_utf_8(compiled: bool) -> None:
+    path = next(path for path in RECORDED if path.parent.name == "6.1" and path.name.startswith("plain6"))
+    data = path.read_bytes()
+    data = data if data.startswith(MAGIC) else gzip.decompress(data)
+    columns: set[str] = set()
+    for tables in tables_of(TraceDat(re.sub(rb"\bdfd\b", b"df\xff", data)), compiled=compiled):
+        columns.update(*(table.column_names for table in tables.values()))
+    assert [name for name in columns if name.startswith("arg_") and name.endswith("df\\xff")]

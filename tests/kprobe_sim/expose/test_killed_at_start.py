@@ -12,7 +12,8 @@ SCRIPT = """\
 import os, signal, sys
 from kprobe_sim.cli import main
 from kprobe_sim.expose.run import run
-place, name, number = {"_answered": run, "_cover": run, "_lock": run, "close": os}[sys.argv[1]], sys.argv[1], sys.argv[2]
+name, number = sys.argv[1:3]
+place = {"_answered": run, "_cover": run, "_lock": run, "close": os}[name]
 this, known, calls = os.getpid(), getattr(place, name), []
 def dying(*words):
     if os.getpid() != this:
