@@ -83,7 +83,10 @@ def profiles(place: Path) -> list[tuple[str, Path]]:
 
 def profiles_in(place: Path) -> dict[str, Path]:
     """Return the profiles in a directory by the releases that they are of; of several of one the one that counts."""
-    return dict(reversed(profiles(place)))
+    found: dict[str, Path] = {}
+    for release, path in profiles(place):
+        found.setdefault(release, path)
+    return found
 
 
 def called(name: str, place: Path) -> Path | None:
