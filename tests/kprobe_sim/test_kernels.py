@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -107,6 +108,8 @@ def test_what_does_not_say_of_which_kernel_it_is_is_left_out(own: Path) -> None:
     (own / "6.6.2-toy" / "profile.json").write_text("{}")
     (own / "6.6.3-toy").mkdir()
     (own / "6.6.3-toy" / "profile.json").write_text("[")
+    os.mkfifo(own / "6.6.4-toy.kprofile")
+    (own / "6.6.5-toy.kprofile").symlink_to("nowhere")
     assert kernels() == before
 
 

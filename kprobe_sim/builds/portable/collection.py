@@ -71,4 +71,6 @@ def _version(path: Path) -> str:
             if file != "prototypes.bin" or (path / file).exists():
                 open_sections(path / file, magic)
         return version
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ValueError("neither a file nor a directory")
     return (is_unpacked(path, os.environ) or ProfileFile(path.read_bytes()).head).version

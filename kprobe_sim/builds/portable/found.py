@@ -36,6 +36,8 @@ def claimed(path: Path) -> Claimed:
         release, version = facts.get("release"), facts.get("version")
         if not isinstance(release, str) or not isinstance(version, str):
             raise ValueError(f"{path / _FACTS} doesn't say of which kernel it is")
+    elif not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{path} is no file")
     else:
         with path.open("rb") as file:
             head = read_head(file.read(HEAD_SIZE))
@@ -83,7 +85,10 @@ def profiles(place: Path) -> list[tuple[str, Path]]:
 
 def profiles_in(place: Path) -> dict[str, Path]:
     """Return the profiles in a directory by the releases that they are of; of several of one the one that counts."""
-    return dict(reversed(profiles(place)))
+    found: dict[str, Path] = {}
+    for release, path in profiles(place):
+        found.setdefault(release, path)
+    return found
 
 
 def called(name: str, place: Path) -> Path | None:
@@ -120,7 +125,7 @@ def _release(path: Path) -> str:
 @lru_cache(maxsize=256)
 def _said(path: Path, changed: int, size: int) -> str:
     """Return the release that a profile says it is of, of a file from its head alone."""
-    if path.is_dir():
+    if not path.is_file():
         return claimed(path).release
     with path.open("rb") as file:
         return read_head(file.read(HEAD_SIZE)).release

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.expose.fuse.callers import caller, parent_of
 from kprobe_sim.expose.run.ptrace import UserMemory
 from kprobe_sim.hits.call import Call
@@ -49,6 +50,8 @@ _LARGEFILE, _TMPFILE = 0x8000, 0x400000  # __O_TMPFILE
 _VALID_FLAGS = 0o37777703  # VALID_OPEN_FLAGS
 _PATH_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH | os.O_CLOEXEC  # O_PATH_FLAGS
 _HOW = struct.Struct("<QQQ")  # struct open_how
+_NATIVE = ("__do_sys_{}", "__x64_sys_{}", "SyS_{}", "sys_{}")  # a system call's function; the last two before 4.17
+_OF_32_BITS = ("__ia32_compat_sys_{}", "__do_sys_{}")
 _CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
 _ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
 _OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
@@ -174,19 +177,21 @@ class CallEffects:
         if name == "creat":
             flags, mode = os.O_CREAT | os.O_WRONLY | os.O_TRUNC, arguments[1]
         memory = self._strings(pid, address)
-        how: bytes | None
-        if name == "openat2":
+        large = _LARGEFILE if native or name == "creat" else 0
+        function = self._kernel.profile.called["open"]
+        how: tuple[bytes | int, ...] | None
+        if function != CALLED["open"][0]:  # which has no openat2(2) either
+            how = None if name == "openat2" else (flags | large, mode & 0xFFFF)
+        elif name == "openat2":
             how = self._how(pid, arguments[2], arguments[3])
         else:
-            large = _LARGEFILE if native or name == "creat" else 0
-            how = _open_how(flags | large, mode)
+            how = (_open_how(flags | large, mode),)
         self._begin(pending, arguments, memory, native)
         if how is not None:
-            values = (directory & 0xFFFFFFFF, address, how)
-            self._call(pending, "do_sys_openat2", values, memory, native)
+            self._call(pending, function, (directory & 0xFFFFFFFF, address, *how), memory, native)
         return self._is_of_use(pending)
 
-    def _how(self, pid: int, address: int, size: int) -> bytes | None:
+    def _how(self, pid: int, address: int, size: int) -> tuple[bytes] | None:
         """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
         if not _HOW.size <= size <= PAGE_SIZE:
             return None
@@ -194,7 +199,7 @@ class CallEffects:
         if len(whole) < size or any(whole[_HOW.size :]):
             return None
         flags, mode, resolve = _HOW.unpack_from(whole)
-        return _HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve)
+        return (_HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve),)
 
     def _forks(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
         name = pending.name
@@ -208,7 +213,7 @@ class CallEffects:
             if not _CLONE_ARGS_MIN <= arguments[1] <= PAGE_SIZE or len(given) < 8:
                 return pending
             pending.flags = int.from_bytes(given, "little") & ~_CSIGNAL
-        self._call(pending, "kernel_clone", (), {}, native)
+        self._call(pending, self._kernel.profile.called["fork"], (), {}, native)
         return pending
 
     def _executes(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
@@ -267,8 +272,7 @@ class CallEffects:
         key = name if native else f"{name} of 32 bits"
         chain = self._chains.get(key)
         if chain is None:
-            kinds = ["__do_sys_{}", "__x64_sys_{}"] if native else ["__ia32_compat_sys_{}", "__do_sys_{}"]
-            names = (kind.format(name) for kind in kinds)
+            names = (kind.format(name) for kind in (_NATIVE if native else _OF_32_BITS))
             known = next((one for one in names if self._kernel.symbols.lookup(one)), None)
             chain = () if known is None else (known, *(self._chains.get("openat", ())[1:] if native else ()))
             self._chains[key] = chain

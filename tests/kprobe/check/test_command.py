@@ -252,9 +252,9 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
     [
         ([], "a file or a definition is missing"),
         (["--kernels"], "--kernels takes a value"),
-        (["--kernels", "6.11", "p:x vfs_read"], "no kernel '6.11'; there are: 5.10, "),
+        (["--kernels", "6.11", "p:x vfs_read"], "no kernel '6.11'; there are: 4.9, 4.14, 4.19, 5.4, 5.10, "),
         (["--kernels", "sim:9.9", "p:x vfs_read"], "sim:9.9: no profile of kernel '9.9'; there are: "),
-        (["--kernels", "", "p:x vfs_read"], "no kernel ''; there are: 5.10, "),
+        (["--kernels", "", "p:x vfs_read"], "no kernel ''; there are: 4.9, 4.14, 4.19, 5.4, 5.10, "),
         (
             ["--format", "xml", "p:x vfs_read"],
             "--format is one of text, markdown, json, sarif, github, junit, not 'xml'",

@@ -43,6 +43,27 @@ def test_an_open_has_the_programs_name_pid_and_path(followed: subprocess.Complet
     )
 
 
+@pytest.mark.parametrize("series", ["4.9", "4.14", "4.19", "5.4"])
+def test_opens_and_forks_are_there_before_5_6_by_the_names_that_the_kernel_has(
+    run: Run, series: str, tmp_path: Path
+) -> None:
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:opens do_sys_open at=%di:s32 path=+0(%si):string flags=%dx:x32 mode=%cx:x16' > kprobe_events
+    echo 'r:forks _do_fork child=$retval:s32' >> kprobe_events
+    echo 1 > events/kprobes/enable
+    cd "$0"; (: > by-shell); cat /nosuch 2> /dev/null & wait; echo $!
+    echo 0 > /sys/kernel/tracing/events/kprobes/enable
+    cd /sys/kernel/tracing; grep -o 'at=.* path="\\(by-\\|/nosuch\\).*' trace; grep -o 'child=.*' trace
+    """
+    done = run(["bash", "-c", script, str(tmp_path)], ("--kernel", series, "--activity", "none", "--follow"))
+    assert done.stderr == ""
+    child, shell, cat, *forked = done.stdout.splitlines()
+    assert shell == 'at=-100 path="by-shell" flags=0x8241 mode=0x1b6'
+    assert cat == 'at=-100 path="/nosuch" flags=0x8000 mode=0x0'
+    assert f"child={child}" in forked
+
+
 OPENERS = """
 import ctypes, os
 call = ctypes.CDLL(None).syscall
