@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import importlib
 import io
 import json
 import re
@@ -392,8 +393,7 @@ def read_profile(place: Path, data: bytes) -> bool:
 @cache
 def _toy() -> Path:
     sys.path.insert(0, str(ROOT / "tests" / "kprobe_sim"))
-    import toy_profile
-
+    toy_profile: Any = importlib.import_module("toy_profile")
     place = Path(tempfile.mkdtemp(prefix="nonsense-toy-"))
     return Path(toy_profile.write(place / "6.16.1-toy"))
 

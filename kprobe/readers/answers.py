@@ -40,7 +40,7 @@ def record_of(line: bytes) -> Record:
     """Return the record of one line of JSON."""
     shown = line[:LONGEST].decode("utf-8", "backslashreplace")
     try:
-        read_ = parsed(line)
+        read_: Record = parsed(line)
     except ValueError as error:
         return {"type": NO_RECORD, "why": f"it isn't JSON in UTF-8 ({error})", "text": shown}
     if why := fault_of(read_):
