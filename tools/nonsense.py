@@ -364,7 +364,7 @@ def read_scenario(place: Path, data: bytes) -> bool:
     from kprobe_sim.cli import main
 
     (place / "s.toml").write_bytes(data)
-    return told(main, ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml")
+    return told(main, ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml", "no text of it")
 
 
 def read_profile(place: Path, data: bytes) -> bool:
