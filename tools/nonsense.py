@@ -173,7 +173,7 @@ JSON: tuple[Any, ...] = (
 
 def nonsense(random: Random, own: tuple[Any, ...]) -> Any:
     """Return a value of any type; `own` are those that only this form has."""
-    return random.choice(random.choice((NUMBERS, WORDS, BOTH, own)))
+    return copied(random.choice(random.choice((NUMBERS, WORDS, BOTH, own))))
 
 
 def places(tree: Any) -> Iterator[Tree]:
