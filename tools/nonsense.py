@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import importlib
 import io
 import json
 import re
@@ -172,7 +173,7 @@ JSON: tuple[Any, ...] = (
 
 def nonsense(random: Random, own: tuple[Any, ...]) -> Any:
     """Return a value of any type; `own` are those that only this form has."""
-    return random.choice(random.choice((NUMBERS, WORDS, BOTH, own)))
+    return copied(random.choice(random.choice((NUMBERS, WORDS, BOTH, own))))
 
 
 def places(tree: Any) -> Iterator[Tree]:
@@ -363,7 +364,7 @@ def read_scenario(place: Path, data: bytes) -> bool:
     from kprobe_sim.cli import main
 
     (place / "s.toml").write_bytes(data)
-    return told(main, ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml")
+    return told(main, ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml", "no text of it")
 
 
 def read_profile(place: Path, data: bytes) -> bool:
@@ -392,8 +393,7 @@ def read_profile(place: Path, data: bytes) -> bool:
 @cache
 def _toy() -> Path:
     sys.path.insert(0, str(ROOT / "tests" / "kprobe_sim"))
-    import toy_profile
-
+    toy_profile: Any = importlib.import_module("toy_profile")
     place = Path(tempfile.mkdtemp(prefix="nonsense-toy-"))
     return Path(toy_profile.write(place / "6.16.1-toy"))
 

@@ -40,12 +40,12 @@ def record_of(line: bytes) -> Record:
     """Return the record of one line of JSON."""
     shown = line[:LONGEST].decode("utf-8", "backslashreplace")
     try:
-        record: Record | Any = parsed(line)
+        read_: Record = parsed(line)
     except ValueError as error:
         return {"type": NO_RECORD, "why": f"it isn't JSON in UTF-8 ({error})", "text": shown}
-    if why := fault_of(record):
+    if why := fault_of(read_):
         return {"type": NO_RECORD, "why": why, "text": shown}
-    return record
+    return read_
 
 
 def sizeless(records: Iterable[Record]) -> list[Record]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kprobe_sim.builds import profile
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.parsing.toml_values import cut
 from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
 from kprobe_sim.scenarios.entry import about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render
@@ -107,7 +108,7 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wa
             for options in chosen_options(arguments.options):
                 lacking = lacks(build, options, clock)
                 if lacking:
-                    _say(f"{kernel or build.release} has no {lacking}: no text of it", _OK)
+                    _say(f"{kernel or build.release} has no {cut(lacking, 200)}: no text of it", _OK)
                 else:
                     yield Wanted(
                         kernel or build.series, build.release, options, clock, clock if arguments.clocks else ""

@@ -45,6 +45,11 @@ def _places(value: Any) -> bool:
     return isinstance(value, bool) or _number(0)(value) or _place(value)
 
 
+def _banner(value: Any) -> bool:
+    """True for a line such as Linux version 6.1.0 (who@where) (compiler) #1 SMP: its parts are in the memory, too."""
+    return _text(r"[^\0\n]{1,4096}")(value) and 0 <= value.find(" (") < value.rfind(") #")
+
+
 def _config(value: Any) -> bool:
     return value is None or (_map(_text(r"[^\0\n]{0,4096}"))(value) and _text(r"[1-9]\d{0,4}")(value.get("HZ", "250")))
 
@@ -78,7 +83,7 @@ _id = _number(0, 0xFFFF)
 FACTS: dict[str, Check] = {
     "release": _text(RELEASE),
     "version": _text(VERSION),
-    "banner": _text(r"[^\0\n]{1,4096}"),
+    "banner": _banner,
     "cpus": _number(1, 8192),
     "page_size": _number(1),
     "first_dynamic_id": _id,
