@@ -261,6 +261,8 @@ class Lines:
         text = line[line.re.groups - 1]
         if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line[line.re.groups]) is not None:
             return b'"' in record.raw
+        if self.is_stack(line) and line.string.startswith(b" => ", line.start() + len(record.raw)):
+            return True  # what follows may be a frame, of a file with such a name
         if text is None or self.is_stack(line):
             # all others have no strings
             return isinstance(record, (Comment, Unparsed)) and _NO_TEXT.fullmatch(line[line.re.groups]) is None

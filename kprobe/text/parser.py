@@ -70,8 +70,8 @@ class Parser:
     """
 
     __slots__ = (
-        "_buffer", "_coded", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers",
-        "_quoted", "_scanned", "_settled", "_spans", "_titled", "usual",
+        "_buffer", "_coded", "_columned", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live",
+        "_numbers", "_quoted", "_scanned", "_settled", "_spans", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +96,7 @@ class Parser:
         self._last: Record | None = None  # the event that a stack of perf script is of
         self._lines.begin()
         self._titled = False  # a header has begun
+        self._columned = False  # and says that lines have columns
         self._heading = True  # a `#` line here belongs to the header
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
@@ -192,7 +193,8 @@ class Parser:
                 record = self._spans.record(line, text, limit, self._family, whole=whole, final=final)
             if record is None:
                 break
-            if self._lines.imitates(line, record):
+            # a line without columns after all may be part of a task's name, where people removed the blanks before it
+            if self._lines.imitates(line, record) or (self._layout is BARE and self._columned and not self._counted):
                 self._reach_from(position + len(record.raw))
             record = self._marked(position, record)
             records.append(record)
@@ -241,12 +243,13 @@ class Parser:
             return end, found
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
-            self._titled, self._coded = True, False
+            self._titled, self._coded, self._columned = True, False, False
             self._lines.begin()
         if (limit - position < _COMM and not whole) or self._is_quoted(raw):
             return -position - 1, None
         if self._heading and (title := titled(raw)):
-            self._layout = preferred(raw) or self._layout
+            announced = preferred(raw)
+            self._layout, self._columned = announced or self._layout, self._columned or announced is not None
             if REPORT_HEADER.fullmatch(title) is not None:
                 self._layout, self._family = REPORT, family(REPORT)
             self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it

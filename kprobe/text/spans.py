@@ -102,12 +102,11 @@ class Spans:
         """
         body, end = line.start(line.re.groups), line.end()
         if self._lines.is_stack(line):
-            frames = REPORT_FRAME if line.re in REPORTS else FRAME
-            while end < limit and text.startswith(frames, end):
-                end = text.index(b"\n", end) + 1
-            if end == limit and not whole:
+            if (last := self._last_frame(line, text, limit)) == limit and not whole:
                 return None
-            return self._lines.record(line, text[body : end - 1], text[line.start() : end])
+            record = self._lines.record(line, text[body : last - 1], text[line.start() : last])
+            if record is not None:  # else it is what a mark in a function_graph begins with
+                return record
         has_quotes, is_mark, shown = self._kind(line)
         if has_quotes:
             return self._quoted(line, text, limit, family, whole=whole, final=final)
@@ -127,6 +126,13 @@ class Spans:
         if others and isinstance(record, (Marker, BareMarker)):
             return record._replace(guessed=_TEXT)
         return record
+
+    def _last_frame(self, line: Match, text: bytes, limit: int) -> int:
+        """Say where a stack's last frame ends; the name of a task may look like the beginning of one."""
+        end, frames = line.end(), REPORT_FRAME if line.re in REPORTS else FRAME
+        while end < limit and text.startswith(frames, end) and line.re.match(text, end, limit) is None:
+            end = text.index(b"\n", end) + 1
+        return end
 
     def _kind(self, line: Match) -> tuple[bool, bool, Mapping[str, bool] | None]:
         """Say whether a line's strings have quotes, whether it is a mark, and else what `lines_taken` asks for.

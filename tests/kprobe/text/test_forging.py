@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, parse
+from kprobe.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, StackTrace, parse
 
 FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx) {}", REC->__probe_ip\n'
 FORMATS = {
@@ -322,6 +322,23 @@ def test_a_count_does_not_settle_what_may_hold_the_next_record_on_its_line(lost:
     text = lost + opened(b"y", 2) + opened(FORGING, 3)
     entries = len(parse(text, FORMATS))
     assert marks(parse(COUNTED % (entries, entries) + text, FORMATS)) == [True] * entries
+
+
+def test_a_task_whose_name_looks_like_a_frame_is_no_part_of_the_stack() -> None:
+    """Its record was, so that what its string held were records."""
+    named = b" => entry_SYSCAL-42      [001] .....    11.000002: "
+    evil = b'x"\n' + CLOSED
+    sealed = named + b's: (f+0x0/0x1) s="%s" seal=0x5eed1e55\n' % evil
+    records = parse(STACK + sealed, definitions=[r"p:s f s=+0(%si):string seal=\0x5eed1e55:x64"])
+    assert [type(record) for record in records] == [StackTrace, Event]
+    assert records[1].raw == sealed
+
+
+def test_what_a_mark_in_a_function_graph_begins_with_loses_nothing() -> None:
+    """A mark that begins like a stack ended what was read of a text: all the rest of it was lost."""
+    text = b" 0)               |  /* <stack trace>\n 0)               |  f() {\n 0)   3.000 us    |  }\n"
+    records = parse(b"# tracer: function_graph\n" + text)
+    assert b"".join(record.raw for record in records[1:]) == text
 
 
 @pytest.fixture(scope="module")
