@@ -173,7 +173,7 @@ def test_a_page_in_parts_is_the_same_records() -> None:
     assert len(at_once) == 2 * 3 * 340
 
 
-@pytest.mark.requires("numba", "pyarrow")
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2048, 2049])
 def test_a_stack_that_is_longer_than_any(count: int) -> None:
     from kprobe.bulk.dat import tables_of
