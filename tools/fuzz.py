@@ -268,26 +268,31 @@ def joined(seeds: list[bytes]) -> Any:
     )
 
 
-def by_hypothesis(name: str, seconds: int) -> None:
-    """Fuzz one target until the time is over; raises what is found, with the shortest text that shows it."""
+def by_hypothesis(name: str, seconds: int, first: int | None = None) -> None:
+    """Fuzz one target until the time is over; raises what is found, with the shortest text that shows it.
+
+    `first` is the seed of the first run, those of the others follow it; without one they are of the time.
+    """
     from hypothesis import HealthCheck, given, seed, settings
 
     target = TARGETS[name]
     seeds = list(target.seeds())
     texts = damaged(seeds) if target.is_binary else joined(seeds)
-    end, run = time.monotonic() + seconds, 0
+    end, run, count = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
         run += 1
 
-        @seed(time.time_ns())
+        @seed(time.time_ns() if first is None else first + run - 1)
         @settings(max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(texts)
         def test(data: bytes) -> None:
+            nonlocal count
             if time.monotonic() < end:
+                count += 1
                 target.check(data)
 
         test()
-    print(f"{name}: hypothesis found nothing in {seconds} s ({run} runs of 2000 texts at most)")
+    print(f"{name}: hypothesis found nothing in {seconds} s ({count} texts in {run} runs)")
 
 
 def main() -> int:
@@ -296,6 +301,7 @@ def main() -> int:
     parser.add_argument("target", nargs="?", choices=["", *TARGETS], default="")
     parser.add_argument("finding", nargs="*", type=Path)
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seed", type=int, help="of hypothesis' first run")
     parser.add_argument("--engine", choices=("atheris", "hypothesis"))
     asked = parser.parse_args()
     if asked.finding:
@@ -303,7 +309,10 @@ def main() -> int:
             TARGETS[asked.target].check(path.read_bytes())
         return 0
     if asked.engine:
-        (by_atheris if asked.engine == "atheris" else by_hypothesis)(asked.target, asked.seconds)
+        if asked.engine == "atheris":
+            by_atheris(asked.target, asked.seconds)
+        else:
+            by_hypothesis(asked.target, asked.seconds, asked.seed)
         return 0
     failed = []
     for name in [asked.target] if asked.target else TARGETS:

@@ -43,7 +43,7 @@ def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iter
 
 
 def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
-    from kprobe.bulk.raw import RawReading
+    from kprobe.bulk.raw import LARGEST, RawReading
 
     for buffer in found.contents.buffers:
         reading = RawReading(found.reader(buffer), file=file)
@@ -51,6 +51,9 @@ def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
             held: list[bytes] = []
             start = size = 0
             for at, page in found.pages(buffer, place):
+                if buffer.page_size > LARGEST:
+                    yield from reading.one_by_one(page, [[0]], place.cpu, at)
+                    continue
                 if size >= AT_ONCE:
                     yield reading.tables(b"".join(held), place.cpu, start)
                     held, start, size = [], at, 0

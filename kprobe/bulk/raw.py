@@ -29,7 +29,7 @@ from kprobe.text.records import Event, Header, Record
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _ROWS: Final = 1 << 14  # of a column of one value, at least
 _SMALLEST: Final = 12  # bytes of an event with its header
-_LARGEST: Final = 1 << 20  # bytes of a page that is read at once
+LARGEST: Final = 1 << 20  # bytes of a page that is read at once
 _CONSTANTS: Final = 64  # columns of one value that are kept: each CPU has one
 _STRINGS: Final = 16  # of an event: each may be as long as the record
 _RECORDS: Final = 10_000  # that are held until they are a table
@@ -69,7 +69,7 @@ class RawReading:
         """Give whole pages of a CPU, which begin at byte `offset` of their file, as tables by name."""
         size = self._header.size
         count = len(data) // size
-        is_plain = self._header.order == "little" and size <= _LARGEST
+        is_plain = self._header.order == "little" and size <= LARGEST
         parts: dict[str, list[pa.Table]] = {}
         good = np.zeros(count, bool)
         if is_plain and count > 1 and not self._known:
@@ -94,12 +94,12 @@ class RawReading:
         odd += [[page * size] for page in np.flatnonzero(~good).tolist()]
         if count * size < len(data):
             odd.append([count * size])
-        for tables in self._one_by_one(data, sorted(odd), cpu, offset):
+        for tables in self.one_by_one(data, sorted(odd), cpu, offset):
             for name, table in tables.items():
                 parts.setdefault(name, []).append(table)
         return {name: merged(tables) for name, tables in parts.items()}
 
-    def _one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> Iterator[dict[str, pa.Table]]:
+    def one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> Iterator[dict[str, pa.Table]]:
         """Leave pages, of which only the place is said, and events to `kprobe.pages`; some rows at a time."""
         count = 0
         for row in odd:

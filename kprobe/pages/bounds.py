@@ -42,6 +42,8 @@ SENTENCES: Final = 100  # on what isn't understood, of each kind
 # What is packed may become so many times as long, and so many bytes besides: a page with one event becomes a hundredth.
 TIMES: Final = 256
 BESIDES: Final = 1 << 24
-FILLED: Final = 64  # times, and BESIDES, without the zeros that end a page: events become a twentieth
+# the same without the zeros that end a page: events become a twentieth
+TIMES_FILLED: Final = 64
+BESIDES_FILLED: Final = 1 << 22
 
 HELD: Final = 1 << 15  # records that wait until those of other CPUs have come

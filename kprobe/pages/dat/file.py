@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from kprobe.pages.bounds import (
     BESIDES,
-    FILLED,
+    BESIDES_FILLED,
     HELD,
     PAGES_OF_PART,
     PART,
@@ -15,6 +15,7 @@ from kprobe.pages.bounds import (
     SYMBOLS,
     TASKS,
     TIMES,
+    TIMES_FILLED,
 )
 from kprobe.pages.dat.compression import unpacker
 from kprobe.pages.dat.contents import MAGIC, Buffer, Contents, CpuData, check_pages, opening
@@ -196,10 +197,10 @@ class TraceDat:
     def _has_room(self, page: bytes) -> bool:
         """Say whether a page that was packed may be read, by what those before it have held."""
         self._filled += len(page.rstrip(b"\0"))
-        most = FILLED * len(self._data) + BESIDES
+        most = TIMES_FILLED * len(self._data) + BESIDES_FILLED
         if self._filled > most:
             words = f"the pages that are packed hold more than {most} bytes"
-            self._complain(f"{words}, {BESIDES} and {FILLED} times the file's {len(self._data)}")
+            self._complain(f"{words}, {BESIDES_FILLED} and {TIMES_FILLED} times the file's {len(self._data)}")
         return self._filled <= most
 
     def _complain(self, words: str) -> None:

@@ -173,15 +173,15 @@ def test_a_page_in_parts_is_the_same_records() -> None:
     assert len(at_once) == 2 * 3 * 340
 
 
-@pytest.mark.requires("numba", "pyarrow")
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2048, 2049])
 def test_a_stack_that_is_longer_than_any(count: int) -> None:
     from kprobe.bulk.dat import tables_of
 
     fields = hostile.field("int size", 8, 4) + hostile.field("unsigned long caller[]", 16, 0)
     one = hostile.record(3, struct.pack("<II", count, 0) + struct.pack(f"<{count}Q", *range(1, count + 1)))
-    size = len(one) * 2 + 16
-    pages = hostile.page(one * 2, size) + hostile.page(one, size)
+    size = len(one) + 16
+    pages = hostile.page(one, size) * 3
     data = hostile.version_6([pages], events=[hostile.event(3, fields, "kernel_stack")], page_size=size)
     kinds = [type(record).__name__ for record in TraceDat(data).records()]
     assert kinds == (["StackTrace"] * 3 if count == 2048 else ["Event"] * 3)
