@@ -97,7 +97,7 @@ class Source:
         first = self._opening()
         if first.startswith((GZIP, ZSTD)):
             found = self._packed_dat()
-            return None if found is None else _bytes(self._copied(found, is_packed=True))
+            return None if found is None else _bytes(self._copied(found, is_packed=True), self._all)
         if not first.startswith(TRACE_DAT):
             return None
         try:
@@ -205,7 +205,7 @@ class Source:
             raise NotText(f"{self.name} breaks off: its zstd has no end")
 
 
-def _bytes(descriptor: int) -> FileBytes:
+def _bytes(descriptor: int, packed: int | None = None) -> FileBytes:
     from kprobe.pages.dat.cursor import FileBytes
 
-    return FileBytes(descriptor)
+    return FileBytes(descriptor, packed)

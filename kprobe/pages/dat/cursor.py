@@ -17,9 +17,10 @@ class FileBytes:
     A file that becomes shorter meanwhile gives fewer bytes, where a mapped one would end the process.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, packed: int | None = None) -> None:
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
+        self.given = self._size if packed is None else packed  # bytes that somebody made it of
 
     def __len__(self) -> int:
         return self._size

@@ -55,6 +55,7 @@ class TraceDat:
         self.contents: Contents = (contents_of_6 if begun.version == 6 else contents_of_7)(cursor, begun)
         self._notes: list[str] = list(self.contents.notes)
         self._pages: list[Pages] = []
+        self._given = data.given if isinstance(data, FileBytes) else len(data)
         self._made = 0  # bytes of what was packed
         self._held = 0  # and of that what is held
         self._filled = 0  # bytes of its pages
@@ -190,17 +191,17 @@ class TraceDat:
     def _make(self, size: int) -> None:
         """Say that so many bytes will be unpacked; raise NotTraceDat if they are too many for such a file."""
         self._made += size
-        if self._made > TIMES * len(self._data) + BESIDES:
+        if self._made > TIMES * self._given + BESIDES:
             words = f"what is packed would become {self._made} bytes by now"
-            raise NotTraceDat(f"{words}, more than {BESIDES} and {TIMES} times the file's {len(self._data)}")
+            raise NotTraceDat(f"{words}, more than {BESIDES} and {TIMES} times the file's {self._given}")
 
     def _has_room(self, page: bytes) -> bool:
         """Say whether a page that was packed may be read, by what those before it have held."""
         self._filled += len(page.rstrip(b"\0"))
-        most = TIMES_FILLED * len(self._data) + BESIDES_FILLED
+        most = TIMES_FILLED * self._given + BESIDES_FILLED
         if self._filled > most:
             words = f"the pages that are packed hold more than {most} bytes"
-            self._complain(f"{words}, {BESIDES_FILLED} and {TIMES_FILLED} times the file's {len(self._data)}")
+            self._complain(f"{words}, {BESIDES_FILLED} and {TIMES_FILLED} times the file's {self._given}")
         return self._filled <= most
 
     def _complain(self, words: str) -> None:
