@@ -16,6 +16,8 @@ from .conformance.builds import of_kernel, recorded_of
 from .kprobe_sim import toy_profile
 from .requirements import TABLE, remedies
 
+TOY_7 = "Linux version 6.16.1-toy (toy@toy) (gcc 12) #7"
+
 
 @pytest.mark.parametrize("name", ["mine.kprofile", "6.12.kprofile", "mine", "a profile"])
 def test_a_profile_is_found_whatever_it_is_called(tmp_path: Path, name: str) -> None:
@@ -23,10 +25,10 @@ def test_a_profile_is_found_whatever_it_is_called(tmp_path: Path, name: str) -> 
     other = toy_profile.write(tmp_path / "toy", release="6.16.1-toy", version="6.16.1")
     (tmp_path / "0.kprofile").write_bytes(packed(other))
     facts = json.loads((other / "profile.json").read_text())
-    (other / "profile.json").write_text(json.dumps(facts | {"banner": "Linux version 6.16.1-toy #7"}))
+    (other / "profile.json").write_text(json.dumps(facts | {"banner": TOY_7}))
     (tmp_path / name).write_bytes(packed(other))
     (other / "profile.json").unlink()
-    for banner in (facts["banner"], "Linux version 6.16.1-toy #7"):
+    for banner in (facts["banner"], TOY_7):
         assert recorded_of("6.16.1-toy", "vm:/boot/bzImage", [tmp_path], banner).banner == banner
 
 

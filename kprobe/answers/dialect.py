@@ -26,8 +26,8 @@ _UNSUPPORTED = re.compile(r"(?:\w+: )?Unsupported type: (\S+)")
 # what the README of a kernel has of it, how it is written, and what to do on a kernel without
 _LATER = (
     ("array-size", re.compile(r".*:[a-z]\w*\[\d+\]"), "no arrays: write an argument for each element"),
-    ("imm-value", re.compile(r"(?:[^=]*=)?\\.*"), "no values that stand for themselves: leave it out"),
-    ("[u]<offset>", re.compile(r".*[+-]u(?:0x)?\d.*"), "no +u: +0(…) reads the memory of processes, too"),
+    ("imm-value", re.compile(r"(?:[^=]*=)?\\(?s:.*)"), "no values that stand for themselves: leave it out"),
+    ("[u]<offset>", re.compile(r".*[+-]u(?:0x)?\d(?s:.*)"), "no +u: +0(…) reads the memory of processes, too"),
 )
 WITHOUT_COMM = "every line begins with the task's name"
 STACK_OF_2009 = "sa"

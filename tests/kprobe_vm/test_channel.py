@@ -345,14 +345,18 @@ def test_feeding_one_that_does_not_read_ends_with_it(local_channel: Channel, tmp
     assert [type(error) for error in ended] == [BrokenPipeError]
     with pytest.raises(BrokenPipeError):
         process.feed(b"late")
+    other = GuestProcess(local_channel, ["true"])
     with pytest.raises(BrokenPipeError):
-        GuestProcess(local_channel, ["true"]).feed(b"to one that has a file")
+        other.feed(b"to one that has a file")
+    assert other.wait(10) == 0
     assert not local_channel.is_awaited
 
 
 def test_what_a_process_leaves_behind_is_not_waited_for(local_channel: Channel) -> None:
     """It holds the ends of the output, and goes on; all that was written before the end comes."""
-    process = GuestProcess(local_channel, ["sh", "-c", "sleep 1000 & head -c 60000 /dev/zero; echo $! >&2; exit 3"])
+    begun = "until grep -q ^sleep /proc/$!/cmdline; do :; done"
+    script = f"sleep 1000 & {begun}; head -c 60000 /dev/zero; echo $! >&2; exit 3"
+    process = GuestProcess(local_channel, ["sh", "-c", script])
     assert process.wait(10) == 3
     assert process.stdout == bytes(60000)
     left = int(process.stderr)

@@ -32,7 +32,7 @@ def test_frames_survive_any_cut(frames: list[tuple[int, int, bytes]], data: st.D
 
 
 def test_a_hello_tells_the_kernel() -> None:
-    numbers = struct.pack("<IIII", 3, 4096, 2, 256 * 1024)
+    numbers = struct.pack("<IIII", 4, 4096, 2, 256 * 1024)
     payload = numbers + b"4.0.0\0#1 SMP\0/sys/kernel/debug/tracing\0serial\0"
     assert Hello.parse(payload) == Hello("4.0.0", "#1 SMP", 4096, 2, "/sys/kernel/debug/tracing", "serial")
     with pytest.raises(Broken, match="unreadable hello"):
@@ -40,7 +40,7 @@ def test_a_hello_tells_the_kernel() -> None:
 
 
 def test_another_protocol_is_refused() -> None:
-    with pytest.raises(Broken, match="speaks protocol 1, not 3"):
+    with pytest.raises(Broken, match="speaks protocol 1, not 4"):
         Hello.parse(b"\x01\0\0\0" + bytes(12) + b"a\0b\0")
     with pytest.raises(Broken, match="unreadable"):
         Hello.parse(b"\x01")

@@ -31,7 +31,7 @@ LONGEST = 200  # characters of a bad line that are shown
 MOST = 1_000_000  # records; no corpus has so many
 TITLE = "# What a parser is known to misread; kprobe test-parser --update-baseline strikes off what is repaired.\n"
 _HEAD = re.compile(r"# (\w+): (.*)")
-_LINE = re.compile(r"([^/]+)/(.+?): (?:(crashed|hung)|(wrong|missing|invented) (.*))")
+_LINE = re.compile(r"([^/]+)/(.+?): (?:(crashed|hung)|(wrong|missing|invented) (?s:(.*)))")
 _RECORDS = re.compile(r"[\d,-]+")
 
 
