@@ -30,9 +30,9 @@ def of_others(facts: Facts, proc: str = PROC) -> Iterator[Diagnosis]:
         says = ", ".join(session.events) or "no events"
         if session.holder:
             what = f"another kprobe is tracing: {session.holder}"
-            yield Diagnosis(NOTE, "sessions", what, (Fact(path, says),), f"kill {session.pid}, to end it")
+            yield Diagnosis(NOTE, "sessions", what, (Fact(path, says),), f"kill {session.owner.pid}, to end it")
         else:
-            what = f"a kprobe that was killed left something behind: process {session.pid} is gone"
+            what = f"a kprobe that was killed left something behind: process {session.owner.pid} is gone"
             yield Diagnosis(NOTE, "leftovers", what, (Fact(path, says),), "kprobe clean")
     yield from _readers(facts)
 

@@ -47,7 +47,7 @@ class DynamicEvent:
         self.definition = definition
         self.event = event
         self.owner = owner
-        self.pid = session.pid if session is not None else None
+        self.pid = session.owner.pid if session is not None else None
         self.process = session.holder if session is not None else ""
         self.enabled = tuple(enabled)
         self.hits = hits.count if hits is not None else None

@@ -130,6 +130,8 @@ ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, L
 # Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows. A mark is text in both.
 RAW: Final = re.compile(rb"(?:(\d{1,10}) (\d{1,9}) (\d{1,20}) )?type: (\d{1,9})\r?\n")
 RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?# (?:[0-9a-f]{8}){1,2} [^\n]*\n")
+# The same behind what isn't known to be a prefix yet.
+RAW_MARK: Final = re.compile(rb"# (?:[0-9a-f]{8}){1,2} ")
 HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
 # trace-cmd says it in its own words
@@ -183,13 +185,22 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
-def holds_another(raw: bytes) -> bool:
+@cache
+def _broken() -> tuple[re.Pattern[bytes], ...]:
+    return tuple(re.compile(rb"[={,](?=" + layout.pattern + rb")") for layout in TRACEFS)
+
+
+def holds_another(raw: bytes, is_loose: bool) -> bool:
     """Say whether a record's text may be that of one which has lost its newline, and of the next one.
 
-    One loses it that the kernel broke off, and a mark with a NUL in it.
+    One loses it that the kernel broke off, where a value was to come; a mark anywhere, by a NUL in it, and what was
+    read may be a line of that where there `is_loose` text.
     """
-    # the time and the name have one each
-    return raw.count(b": ") > 2 and any(layout.search(raw, _FURTHER) is not None for layout in TRACEFS)
+    if raw.count(b": ") <= 2:  # the time and the name have one each
+        return False
+    if is_loose:
+        return any(layout.search(raw, _FURTHER) is not None for layout in TRACEFS)
+    return any(broken.search(raw, _FURTHER) is not None for broken in _broken())
 
 
 _DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
@@ -210,7 +221,8 @@ def titled(raw: bytes) -> bytes:
     """Return what of a line is a line of a header: all of it, a byte order mark before something else, or nothing."""
     if raw.startswith(BOM):
         return BOM
-    is_header = (raw[:1] == b"#" and MARKED.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
+    is_header = raw[:1] == b"#" and MARKED.match(raw) is None and LOOSE.match(raw) is None  # a task may be called #
+    is_header = is_header or REPORT_HEADER.fullmatch(raw) is not None
     return raw if is_header else b""
 
 

@@ -13,6 +13,7 @@ from kprobe.text.layout import (
     LOOSE,
     PERF,
     PERF_FRAME,
+    RAW_MARK,
     RAW_TEXT,
     REPORT,
     REPORT_HEADER,
@@ -208,7 +209,7 @@ class Parser:
         """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
         if not isinstance(record, Unparsed) or self._counted:
             return
-        if RAW_TEXT.fullmatch(record.raw) is not None or not is_foreign(record.raw):
+        if RAW_MARK.search(record.raw) is not None or not is_foreign(record.raw):
             self._reach_from(end)
 
     def _reach_from(self, end: int) -> None:

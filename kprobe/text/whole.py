@@ -67,9 +67,14 @@ class Count:
                 continue
             self._is_titled = False
             raw = record.raw
-            if isinstance(record, _OPEN) or len(raw) > WHOLE or holds_another(raw) or self._holds_another(record):
-                self._is_open = True
             self._is_loose |= isinstance(record, _MARKS) or getattr(record, "address", _PLACED) is None
+            if (
+                isinstance(record, _OPEN)
+                or len(raw) > WHOLE
+                or holds_another(raw, self._is_loose)
+                or self._holds_another(record)
+            ):
+                self._is_open = True
             self.entries += not isinstance(record, _OTHER)
 
     def _holds_another(self, record: Record) -> bool:

@@ -304,7 +304,7 @@ class Trace(Awaited, Measured):
 
     def _begin(self) -> None:
         tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
-        self.notices += clear(tracefs, self._tracer.proc)
+        self.notices += clear(tracefs, self._tracer.proc, self._tracer.owner)
         is_named = any(probe.has_own_group for probe in self.probes)
         self.probes, fitting, notices = expand_all(tracefs, self.probes, terms.max_probes)
         self.notices += notices

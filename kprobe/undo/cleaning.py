@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .leftovers import Leftover
     from .markers import Kept
+    from .owners import Owner
 
 
 class Cleaning:
@@ -55,12 +56,12 @@ class Cleaning:
         for marker in kept:
             if marker.file:
                 with Turn(self._tracefs):
-                    self._take_file(marker, leftover.pid)
+                    self._take_file(marker, leftover.owner.pid)
         if directory:
             if not self._do(directory, lambda: self._tracefs.rmdir(directory), "somebody reads there"):
                 return
             self._gone.append(directory)
-            self._removed(directory, f"process {leftover.pid} is gone")
+            self._removed(directory, f"process {leftover.owner.pid} is gone")
         self._take_events(leftover, kept)
 
     def _take_events(self, leftover: Leftover, kept: list[Kept]) -> None:
@@ -184,10 +185,14 @@ class Cleaning:
         return True
 
 
-def clear(tracefs: Tracefs, proc: str = PROC) -> list[str]:
-    """Remove what killed sessions left, as every session does before it begins; return what the user should know."""
+def clear(tracefs: Tracefs, proc: str = PROC, own: Owner | None = None) -> list[str]:
+    """Remove what killed sessions left, as every session does before it begins; return what the user should know.
+
+    Sessions of `own` are somebody's who is alive: it is who asks.
+    """
     try:
-        dead = [leftover for leftover in leftovers.find(tracefs, proc) if not leftover.holder]
+        found = leftovers.find(tracefs, proc)
+        dead = [leftover for leftover in found if not leftover.holder and leftover.owner != own]
         cleaning = Cleaning(tracefs, proc=proc)
         for leftover in dead:
             cleaning.take(leftover)

@@ -29,14 +29,14 @@ class Leftover:
     those that are enabled or have a filter in its instance.
     """
 
-    __slots__ = ("directory", "events", "holder", "is_named", "name", "pid")
+    __slots__ = ("directory", "events", "holder", "is_named", "name", "owner")
 
     def __init__(
-        self, name: str, directory: str, pid: int, holder: str, events: tuple[str, ...], is_named: bool
+        self, name: str, directory: str, owner: Owner, holder: str, events: tuple[str, ...], is_named: bool
     ) -> None:
         self.name = name
         self.directory = directory
-        self.pid = pid
+        self.owner = owner
         self.holder = holder
         self.events = events
         self.is_named = is_named
@@ -64,7 +64,7 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
         if session.is_named and directory:
             own += [event for event in events if event not in own and uses(tracefs, f"{directory}/", event)]
         user = holder(tracefs, session.owner, proc)
-        found.append(Leftover(name, directory, session.owner.pid, user, tuple(own), session.is_named))
+        found.append(Leftover(name, directory, session.owner, user, tuple(own), session.is_named))
     return found
 
 
@@ -101,8 +101,8 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
     for leftover in found:
         if not leftover.holder:
             return (
-                f"a kprobe that was killed left events/{event} and {leftover.directory} (process {leftover.pid} is "
-                "gone): kprobe clean removes both"
+                f"a kprobe that was killed left events/{event} and {leftover.directory} "
+                f"(process {leftover.owner.pid} is gone): kprobe clean removes both"
             )
     return "".join(
         f"events/{event} is traced in {leftover.directory} by {leftover.holder}; choose another name"
