@@ -152,7 +152,7 @@ def _return_address(value: Any) -> str | int:
 def _registers(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for name, value in values.table(entry.get("registers", {}), "registers").items():
         if name not in REGISTERS:
-            raise ValueError(f"no register {name!r}: the kernel's names are {', '.join(REGISTERS)}")
+            raise ValueError(f"no register {values.shown(name)}: the kernel's names are {', '.join(REGISTERS)}")
         yield name, values.number(value, f"register {name}")
 
 
@@ -179,5 +179,5 @@ def _system_call(entry: Mapping[str, Any]) -> tuple[str, tuple[int | str | bytes
     values.only(within, ("name", "args"), " of system_call")
     name = values.text(within.get("name", ""), "the name of system_call")
     if syscall_number(name) is None:
-        raise ValueError(f"x86-64 has no system call {name!r}")
+        raise ValueError(f"x86-64 has no system call {values.shown(name)}")
     return name, _arguments(within.get("args", []), "args of system_call", _OF_SYSTEM_CALL)

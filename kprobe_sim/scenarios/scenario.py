@@ -156,10 +156,10 @@ def _choices(table: Mapping[str, Any], key: str) -> list[tuple[str, ...]]:
     """Return a list whose items are texts, or lists of those from which one is chosen."""
     items = table.get(key, ())
     if not isinstance(items, list | tuple):
-        raise ValueError(f"{key} isn't a list of texts: {items!r}")
+        raise ValueError(f"{key} isn't a list of texts: {values.shown(items)}")
     choices = [one if isinstance(one, list | tuple) else (one,) for one in items]
     if not all(choice and all(isinstance(one, str) for one in choice) for choice in choices):
-        raise ValueError(f"{key} isn't a list of texts, or of lists of them: {items!r}")
+        raise ValueError(f"{key} isn't a list of texts, or of lists of them: {values.shown(items)}")
     return [tuple(choice) for choice in choices]
 
 
