@@ -313,7 +313,7 @@ def refused(error: BaseException | str, *named: str) -> bool:
     if not any(name in text for name in named):
         raise Finding(f"the refusal doesn't name {' or '.join(named)}: {text[:300]!r}")
     if text.count("\n") >= LINES or any(len(line) > 8000 for line in text.split("\n")):
-        raise Finding(f"the refusal is too long: {text.count(chr(10)) + 1} lines, {len(text)} characters")
+        raise Finding(f"the refusal is too long: {text.count(chr(10)) + 1} lines, {len(text)} characters: {text[:150]}")
     if "set_int_max_str_digits" in text or "maximum recursion" in text:
         raise Finding(f"the refusal has Python's own words: {text[-200:]!r}")
     return False
@@ -348,7 +348,8 @@ def read_activity(place: Path, data: bytes) -> bool:
     except ValueError as error:
         return refused(error, "a.toml")
     kernel = opened.kernel
-    kernel.tracefs.write("kprobe_events", PROBES)
+    with contextlib.suppress(OSError):  # it may bring a second vfs_read
+        kernel.tracefs.write("kprobe_events", PROBES)
     for event in ("kprobes", "sched/sched_switch", "raw_syscalls"):
         kernel.tracefs.write(f"events/{event}/enable", b"1")
     kernel.tracefs.write("options/stacktrace", b"1")

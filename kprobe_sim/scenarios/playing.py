@@ -17,6 +17,7 @@ from kprobe_sim.hits.call import Call
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.workload import MEMORY
 from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.parsing import toml_values as values
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.scenarios.scenario import Scenario
@@ -227,8 +228,9 @@ class Playing:
         log = tracefs.read("error_log") if tracefs.exists("error_log") else b""  # 5.2 and later have it
         said = log.decode("latin-1").split("\n")
         reason = next((line.partition("error: ")[2] for line in reversed(said) if "error: " in line), "")
-        shown = data.decode("utf-8", "surrogateescape")
-        return f"{path} refuses {shown!r}: {errno.errorcode.get(error.errno or 0, '')} {reason or error.strerror}"
+        shown = values.cut(repr(data.decode("utf-8", "surrogateescape")), 400)
+        name = errno.errorcode.get(error.errno or 0, "")
+        return f"{values.cut(path, 200)} refuses {shown}: {name} {reason or error.strerror}"
 
     def _read_pipe(self) -> None:
         """Read trace_pipe until nothing is left."""

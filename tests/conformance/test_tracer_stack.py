@@ -59,7 +59,9 @@ def stack_of(tracefs: Any, workload: Any, *lines: str) -> list[str]:
     tracefs.write("events/kprobes/a/trigger", TRIGGER)
     workload.open("/dev/null")
     tracefs.write("events/kprobes/a/trigger", b"!" + TRIGGER)
-    (frames,) = stacks(tracefs)
+    found = stacks(tracefs)
+    assert len(found) == 1, tracefs.read("trace").decode()
+    (frames,) = found
     return frames
 
 
