@@ -65,7 +65,7 @@ def test_what_a_hit_gives_is_not_known(i386: SimulatedKernel) -> None:
 def test_the_tracer_says_that_it_is_not_known_and_leaves_nothing(i386: SimulatedKernel) -> None:
     with pytest.raises(Refused) as refused, Tracer(i386.tracefs).trace("p:doforkprobe 0xc102bac0"):
         pass
-    assert re.sub(r"kprobe_\d+_\d+_0", "SESSION", str(refused.value)).splitlines() == [
+    assert re.sub(r"kprobe_\d+_\d+_0(?:_ns\d+)?", "SESSION", str(refused.value)).splitlines() == [
         "events/SESSION/doforkprobe/enable refused: Function not implemented (ENOSYS)",
         "hint: a simulated kernel says so of what isn't known of its kind; the probe can be defined, but not traced",
     ]
