@@ -31,7 +31,9 @@ def unknown(written: str, position: Position | None = None, because: str = "") -
 
 
 def plus(one: Text, other: Text) -> Text:
-    """Return two texts as one, which begins where the first does."""
+    """Return two texts as one, which begins where the first does, or where the other one if that isn't known."""
+    if not one.position.line:
+        one = one._replace(position=other.position)
     if len(one.text) + len(other.text) > _LONGEST:
         return Text("…", ("…",), one.position)
     new = tuple(name for name in other.unknowns if name not in one.unknowns)

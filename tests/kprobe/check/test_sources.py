@@ -358,6 +358,11 @@ def test_any_text_is_read_or_refused_and_places_are_in_it(pieces: list[str], as_
     check_places(each, text)
 
 
+def test_a_text_that_begins_with_a_word_of_no_place_is_where_its_next_part_is() -> None:
+    each = statements(b"x;\nf' > kprobe_events)f'", "it", "perl")
+    assert {one.position for one in each} == {Position("it", 2, 2)}
+
+
 def check_places(each: list[Statement], text: str) -> None:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     for one in each:
