@@ -57,8 +57,10 @@ BARE: Final = re.compile(
     rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d"
     rb"|sys_\w{1,64}(?:\(| -> 0x)))([^\n]*)\n"
 )
-# they aren't lines of the header: a raw mark, and a mark as option raw shows it
-MARKED: Final = re.compile(rb"# (?:[0-9a-f]{1,8} buf:|(?:[0-9a-f]{8}){1,2} )")
+# A mark as option raw shows it, behind whatever stands before it.
+RAW_MARK: Final = re.compile(rb"# (?:[0-9a-f]{8}){1,2} ")
+# they aren't lines of the header: a raw mark, and such a one
+MARKED: Final = re.compile(rb"# [0-9a-f]{1,8} buf:|" + RAW_MARK.pattern)
 
 TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 
@@ -129,9 +131,7 @@ ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, L
 
 # Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows. A mark is text in both.
 RAW: Final = re.compile(rb"(?:(\d{1,10}) (\d{1,9}) (\d{1,20}) )?type: (\d{1,9})\r?\n")
-RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?# (?:[0-9a-f]{8}){1,2} [^\n]*\n")
-# The same behind what isn't known to be a prefix yet.
-RAW_MARK: Final = re.compile(rb"# (?:[0-9a-f]{8}){1,2} ")
+RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?" + RAW_MARK.pattern + rb"[^\n]*\n")
 HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
 # trace-cmd says it in its own words
@@ -221,9 +221,9 @@ def titled(raw: bytes) -> bytes:
     """Return what of a line is a line of a header: all of it, a byte order mark before something else, or nothing."""
     if raw.startswith(BOM):
         return BOM
-    is_header = raw[:1] == b"#" and MARKED.match(raw) is None and LOOSE.match(raw) is None  # a task may be called #
-    is_header = is_header or REPORT_HEADER.fullmatch(raw) is not None
-    return raw if is_header else b""
+    if raw[:1] == b"#" and MARKED.match(raw) is None and LOOSE.match(raw) is None:  # a task may be called #
+        return raw
+    return raw if REPORT_HEADER.fullmatch(raw) is not None else b""
 
 
 def special(raw: bytes) -> Lost | BufferStarted | None:

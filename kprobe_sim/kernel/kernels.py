@@ -42,7 +42,7 @@ def kernels() -> list[RecordedKernel]:
         path, place = named[name]
         try:
             release, version, is_whole = claimed(path)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError):
             continue
         if not is_whole:
             continue
