@@ -190,7 +190,7 @@ def _broken() -> tuple[re.Pattern[bytes], ...]:
     return tuple(re.compile(rb"[={,](?=" + layout.pattern + rb")") for layout in TRACEFS)
 
 
-def holds_another(raw: bytes, is_loose: bool) -> bool:
+def holds_another_on_its_line(raw: bytes, is_loose: bool) -> bool:
     """Say whether a record's text may be that of one which has lost its newline, and of the next one.
 
     One loses it that the kernel broke off, where a value was to come; a mark anywhere, by a NUL in it, and what was

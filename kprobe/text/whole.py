@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.defined import WHOLE, Formats
-from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_another
+from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_another_on_its_line
 from kprobe.text.parser import Parser
 from kprobe.text.prefix import unquoted
 from kprobe.text.records import (
@@ -71,13 +71,13 @@ class Count:
             if (
                 isinstance(record, _OPEN)
                 or len(raw) > WHOLE
-                or holds_another(raw, self._is_loose)
-                or self._holds_another(record)
+                or holds_another_on_its_line(raw, self._is_loose)
+                or self._holds_another_in_a_line(record)
             ):
                 self._is_open = True
             self.entries += not isinstance(record, _OTHER)
 
-    def _holds_another(self, record: Record) -> bool:
+    def _holds_another_in_a_line(self, record: Record) -> bool:
         """Say whether there may be more records than were read: one may begin in a line within this one.
 
         For this one would be part of an earlier one's string then, and end where that can end: a mark at any line.
