@@ -25,7 +25,7 @@ from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import ProgressPrinter
 from kprobe_vm.texts import corpus
 
-DISTRIBUTION = Path(__file__).resolve().parent.parent / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"
+DISTRIBUTION = Path(__file__).resolve().parent.parent / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"
 INDEX = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 

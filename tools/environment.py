@@ -79,7 +79,7 @@ def link(environment: Path, directory: Path, places: Sequence[str]) -> None:
 def unlink_checkout(environment: Path) -> None:
     """Take back what `link_checkout` wrote, for pip to install the same properly."""
     site = site_packages(environment)
-    for pattern in ("kprobe-*-checkout.pth", "kprobe_sim*-*.dist-info", "kprobe_corpus-*.dist-info"):
+    for pattern in ("kprobe-*-checkout.pth", "kprobe_sim*-*.dist-info", "kprobe_corpus*-*.dist-info"):
         for path in site.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 

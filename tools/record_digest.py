@@ -24,7 +24,7 @@ from kprobe.corpus.archive import entries_of_archive  # noqa: E402 - this checko
 from kprobe.corpus.entry import Entry  # noqa: E402
 from kprobe.text import Record, parse  # noqa: E402
 
-CORPUS = ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"
+CORPUS = ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"
 # so many lines has an altered piece
 PIECE = 30
 ODD = [b"+0x1/0x2", b": (f", b'" a=1', b" <-", b"[x]", b"", *(bytes([byte]) for byte in b' \n:()"}<0\xff')]

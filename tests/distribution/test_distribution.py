@@ -320,7 +320,7 @@ def test_the_distribution_of_the_corpus(environment: Path, corpus: Path, pip: Pa
     run(environment / "python", pip, "install", *options, corpus)
     said = run(environment / "kprobe", "corpus", "check", cwd=outside)
     assert re.fullmatch(r"kprobe-corpus 0\.1\.0: 1282 traces of 17 kernels, \d+ lines, \d+ records: whole\n", said)
-    (damaged,) = environment.parent.rglob("kprobe_corpus/guest-7.3.tar.xz")
+    (damaged,) = environment.parent.rglob("kprobe_corpus_data/guest-7.3.tar.xz")
     damaged.write_bytes(damaged.read_bytes()[:-1])
     said = run(environment / "kprobe", "corpus", "list", cwd=outside, status=1)
     assert said.startswith(f"ERROR: {damaged} is damaged: its SHA-256 is ")

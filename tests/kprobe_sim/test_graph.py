@@ -18,7 +18,7 @@ import pytest
 from kprobe.corpus import entries
 from kprobe_sim import SimulatedKernel, Task
 
-CORPUS = Path(__file__).parents[2] / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"
+CORPUS = Path(__file__).parents[2] / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"
 KERNELS = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 TIMED = ("funcgraph-abstime", "funcgraph-proc")
 VARIANTS: tuple[tuple[str, ...], ...] = (

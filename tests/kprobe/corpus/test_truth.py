@@ -42,7 +42,7 @@ def tool(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Mod
 def test_it_is_the_distribution_of_this_checkout() -> None:
     ours = [corpus for corpus in corpora() if corpus.name == "kprobe-corpus"]
     assert [(corpus.directory, corpus.version) for corpus in ours] == [
-        (str(ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"), "0.1.0")
+        (str(ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"), "0.1.0")
     ]
 
 
