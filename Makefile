@@ -161,7 +161,7 @@ $(VENV)/.engines: $(VENV)/.dev
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[engines]' && touch $@
 
 bulk-test: $(VENV)/.engines
-	$(PY) -m pytest -q -m engines tests/kprobe/bulk
+	$(PY) -m pytest -q -m engines tests/kprobe_text/columns
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)

@@ -11,6 +11,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe_text.figures.histogram import Histogram
+    from kprobe_text.figures.latencies import Latencies, Latency
+    from kprobe_text.text import Event, Lost, Parser, StackTrace, Unparsed
+
+    from .definitions.definition import parse
+    from .definitions.probe import Place, Probe
     from .errors import (
         AlreadyExists,
         AmbiguousSymbol,
@@ -30,16 +36,11 @@ if TYPE_CHECKING:
         Unsupported,
         WaitedTooLong,
     )
-    from .figures.histogram import Histogram
-    from .figures.latencies import Latencies, Latency
-    from .text import Event, Lost, Parser, StackTrace, Unparsed
     from .tracefs.backends import open_tracefs
     from .tracefs.mounts import find_tracefs
     from .tracefs.tracefs import Handle, LocalTracefs, Stream, Tracefs
     from .tracing.session import Trace
     from .tracing.tracer import Tracer
-    from .words.definition import parse
-    from .words.probe import Place, Probe
 
 __all__ = [
     "AlreadyExists",
@@ -81,16 +82,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracefs.backends": ("open_tracefs",),
-    "words.definition": ("parse",),
-    "figures.histogram": ("Histogram",),
-    "figures.latencies": ("Latencies", "Latency"),
-    "words.probe": ("Place", "Probe"),
-    "tracefs.mounts": ("find_tracefs",),
-    "tracing.session": ("Trace",),
-    "text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),
-    "tracefs.tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
-    "tracing.tracer": ("Tracer",),
+    "kprobe.tracefs.backends": ("open_tracefs",),
+    "kprobe.definitions.definition": ("parse",),
+    "kprobe_text.figures.histogram": ("Histogram",),
+    "kprobe_text.figures.latencies": ("Latencies", "Latency"),
+    "kprobe.definitions.probe": ("Place", "Probe"),
+    "kprobe.tracefs.mounts": ("find_tracefs",),
+    "kprobe.tracing.session": ("Trace",),
+    "kprobe_text.text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),
+    "kprobe.tracefs.tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
+    "kprobe.tracing.tracer": ("Tracer",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -105,7 +106,7 @@ else:  # of which type checkers would learn that every name is there
         if name == "__version__":
             value: object = import_module(".version", __name__).version()
         elif name in __all__:
-            value = getattr(import_module(f".{_MODULE_OF.get(name, 'errors')}", __name__), name)
+            value = getattr(import_module(_MODULE_OF.get(name, "kprobe.errors")), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

@@ -6,16 +6,17 @@ import gc
 import os
 import sys
 
-from .command.signals import Signalled, Signals  # the rest is imported once signals are handled
+from kprobe_text.terminal.signals import Signalled, Signals  # the rest is imported once signals are handled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .command.output import Output
+    from kprobe_text.terminal.output import Output
+
     from .errors import KprobeError
+    from .options.command_line import CommandLine
     from .tracefs.tracefs import Tracefs
-    from .words.options import CommandLine
 
 OK = 0
 REFUSED = 1
@@ -40,11 +41,12 @@ def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> in
 
 
 def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
-    from .command.output import fill_standard_files, say
+    from kprobe_text.terminal.output import fill_standard_files, say
+
     from .errors import KprobeError
-    from .words.option_table import verb_of
-    from .words.options import UsageError, read_options
-    from .words.usage import help_of, help_text
+    from .options.command_line import UsageError, read_options
+    from .options.table import verb_of
+    from .options.usage import help_of, help_text
 
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
@@ -81,7 +83,7 @@ def _do(module: str, words: list[str], signals: Signals) -> int:
 
     try:
         with _output() as output:
-            status: int = import_module(f".{module}", __package__).main(words, output, signals)
+            status: int = import_module(module).main(words, output, signals)
     except BrokenPipeError:
         raise
     except OSError as error:  # of standard output, as a verb tells those of its files itself
@@ -107,14 +109,15 @@ def _version() -> str:
 
 
 def _output() -> Output:
-    from .command.output import Output
+    from kprobe_text.terminal.output import Output
 
     return Output(sys.stdout.buffer, sys.stdout.encoding)
 
 
 def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
     """Run it with its output: a file is opened before anything else is."""
-    from .command.output import FileOutput
+    from kprobe_text.terminal.output import FileOutput
+
     from .errors import KprobeError
 
     try:
@@ -159,7 +162,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     except (KprobeError, OSError, Signalled):
         raise
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
-        from .command.output import say
+        from kprobe_text.terminal.output import say
 
         said = str(error)
         say(f"ERROR: {said}" if said.startswith(f"{spec}: ") else f"ERROR: {spec}: {said}")
@@ -169,14 +172,14 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
 
 def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int | None:
     """Return what a verb makes of a tracefs that can't be opened; None if that is an error to it."""
-    from .words.option_table import verb_of
+    from .options.table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
     if verb is None:
         return None
     from importlib import import_module
 
-    without = getattr(import_module(f".{verb.module}", __package__), "without", None)
+    without = getattr(import_module(verb.module), "without", None)
     if without is None:
         return None
     with _output() as output:
@@ -186,17 +189,17 @@ def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int
 
 def _act(request: CommandLine, output: Output, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
-    from .words.option_table import verb_of
+    from .options.table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
     if verb is not None:
         from importlib import import_module
 
-        module = import_module(f".{verb.module}", __package__)
+        module = import_module(verb.module)
         return lambda tracefs: int(module.run(tracefs, output, signals, request))
+    from .definitions.definition import parse
+    from .definitions.naming import distinct
     from .running import trace
-    from .words.definition import parse
-    from .words.naming import distinct
 
     probes = distinct([parse(definition) for definition in request.definitions])
     return lambda tracefs: trace(tracefs, output, signals, request, probes)
@@ -207,7 +210,7 @@ def _open(spec: str, *, is_last: bool) -> Tracefs:
 
     if spec.partition(":")[0] == "local":
         return open_tracefs(spec)
-    from .command.output import Progress
+    from kprobe_text.terminal.output import Progress
 
     with Progress(f"opening {spec}"):
         if not is_last:
@@ -221,7 +224,7 @@ def _open(spec: str, *, is_last: bool) -> Tracefs:
 
 
 def _report(error: BaseException) -> None:
-    from .command.output import say
+    from kprobe_text.terminal.output import say
 
     say(f"ERROR: {_words(error) if isinstance(error, OSError) else error}")
     for note in getattr(error, "__notes__", ()):
@@ -238,7 +241,7 @@ def _tell(error: BaseException, request: CommandLine, output: Output, signals: S
         return
     from contextlib import suppress
 
-    from .watching.lines import error_line
+    from .views.lines import error_line
 
     with suppress(OSError), output if output.is_begun else _output() as into:  # it may be what is full
         into.write(error_line(error), lambda: bool(signals.received))

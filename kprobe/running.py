@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from .command.output import note, say
+from kprobe_text.terminal.output import note, say
+
 from .events.registration import profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .command.output import Output
-    from .command.signals import Signals
-    from .command.views import View
+    from kprobe_text.terminal.output import Output
+    from kprobe_text.terminal.signals import Signals
+
+    from .definitions.probe import Probe
+    from .options.command_line import CommandLine
     from .tracefs.tracefs import Tracefs
     from .tracing.session import Trace
-    from .words.options import CommandLine
-    from .words.probe import Probe
+    from .views.views import View
 
 OK = 0
 INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
@@ -78,7 +80,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
 
 
 def _run(request: CommandLine, trace: Trace, output: Output) -> None:
-    from .command.views import view
+    from .views.views import view
 
     for notice in trace.notices:
         note(f"WARNING: {notice}")
@@ -188,7 +190,7 @@ def _play(trace: Trace) -> None:
 
 
 def _warn(probe: Probe, tracefs: Tracefs) -> None:
-    from .answers import symbols
+    from .kernel import symbols
 
     doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
     if doubt:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe_sim.hits.call import Call
     from kprobe_sim.kernel.simulated import SimulatedKernel
     from kprobe_sim.kernel.workload import Workload
     from kprobe_sim.machine.task import Task
+    from kprobe_sim.probes.hits.call import Call
 
 __all__ = ["Call", "SimulatedKernel", "Task", "Workload"]
 

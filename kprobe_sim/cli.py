@@ -77,7 +77,7 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
 
         return run_text(asked, arguments)
     if verb == "replay":
-        from kprobe_sim.replays.command import replay
+        from kprobe_sim.scenarios.replays.command import replay
 
         if arguments.document is None and not arguments.list:
             asked.error("a DOCUMENT is needed: kprobe-sim replay --list")
@@ -369,7 +369,7 @@ def _run(
     if not arguments.check_clean:
         loaded()
         return run(kernel, command, machine.play, follow=follow, whole=whole), True
-    from kprobe_sim.testing.hygiene import Hygiene
+    from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
     hygiene = Hygiene(machine)
     kernel.heard = hygiene.hear

@@ -47,7 +47,7 @@ def _activities() -> list[str]:
 
 
 def _documents() -> list[str]:
-    from kprobe_sim.replays.listing import documents
+    from kprobe_sim.scenarios.replays.listing import documents
 
     return list(documents())
 

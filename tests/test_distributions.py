@@ -8,12 +8,12 @@ import pytest
 
 from kprobe.cli import main
 from kprobe.tracefs.kernels import chosen
+from kprobe_lab.changes.kernels import in_line
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable import installed
 from kprobe_sim.cli import main as sim
 from kprobe_sim.releases import BROUGHT
 from kprobe_sim.scenarios.choices import chosen_kernels
-from kprobe_vm.changes.kernels import in_line
 
 ROOT = Path(__file__).parent.parent
 OLD = (

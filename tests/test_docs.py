@@ -24,14 +24,14 @@ from typing import NamedTuple
 
 import pytest
 
-from kprobe.check.command import HELP as CHECK
-from kprobe.parsing.command import HELP as PARSE
-from kprobe.readers.command import HELP as TEST_PARSER
+from kprobe.definitions.definition import parse
+from kprobe.options.command_line import read_options
+from kprobe.options.usage import help_text
 from kprobe.tracefs.backends import check_spec
-from kprobe.words.definition import parse
-from kprobe.words.options import read_options
-from kprobe.words.usage import help_text
+from kprobe_check.command import HELP as CHECK
+from kprobe_corpus.parsers.command import HELP as TEST_PARSER
 from kprobe_sim.builds.profile import newest
+from kprobe_text.parse.command import HELP as PARSE
 
 ROOT = Path(__file__).parent.parent
 GUIDES = (

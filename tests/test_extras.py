@@ -37,7 +37,10 @@ EXTRA = {
     "tqdm": "bulk",
     "zstandard": "bulk",
 }
-DRAWS = {"kprobe/readers/breaking.py": "break", "vm/kprobe_vm/comparison/shrink.py": "campaign"}  # of hypothesis
+DRAWS = {
+    "kprobe_corpus/parsers/breaking.py": "break",
+    "vm/kprobe_lab/comparison/shrink.py": "campaign",
+}  # of hypothesis
 NAMED = (
     re.compile(r"kprobe-sim\[([\w,]+)\]"),  # pip install 'kprobe-sim[top]'
     re.compile(r"pip install [^\n`]*?\[([\w,]+)\]'"),  # pip install '.[test,vm]'
@@ -176,7 +179,7 @@ PARQUET_SAYS = (
     "ERROR: --format parquet needs pyarrow, which isn't installed: pip install 'kprobe-sim[bulk]', "
     "or use --format ndjson or csv\n"
 )
-TABLES = "kprobe.bulk needs pyarrow: pip install 'kprobe-sim[bulk]'\n"
+TABLES = "kprobe_text.columns needs pyarrow: pip install 'kprobe-sim[bulk]'\n"
 MACHINES = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'\n"
 
 
@@ -239,7 +242,7 @@ def test_top_on_a_terminal_names_the_extra() -> None:
 @pytest.mark.parametrize(
     ("library", "statement", "said"),
     [
-        ("pyarrow", "import kprobe.bulk", f"ModuleNotFoundError: {TABLES}"),
+        ("pyarrow", "import kprobe_text.columns", f"ModuleNotFoundError: {TABLES}"),
         ("pexpect", "from kprobe_vm import Machine", f"kprobe_vm.errors.ExtraMissing: {MACHINES}"),
     ],
 )  # fmt: skip

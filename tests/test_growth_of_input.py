@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from kprobe.check.limit import TookTooLong, limited
-from kprobe.check.sources import FORMS, BadSource, statements
+from kprobe.definitions.definition import parse as parse_definition
 from kprobe.errors import KprobeError
-from kprobe.pages.header import check_event_header, page_header
-from kprobe.pages.kallsyms import Kallsyms
-from kprobe.pages.tasks import Tasks
-from kprobe.text import parse, parse_format
-from kprobe.words.definition import parse as parse_definition
+from kprobe_check.limit import TookTooLong, limited
+from kprobe_check.sources import FORMS, BadSource, statements
 from kprobe_sim import SimulatedKernel
+from kprobe_text.pages.header import check_event_header, page_header
+from kprobe_text.pages.kallsyms import Kallsyms
+from kprobe_text.pages.tasks import Tasks
+from kprobe_text.text import parse, parse_format
 
 RATIO = 3.0
 TRIES = 5
@@ -124,8 +124,8 @@ def test_a_source_with_a_long_word(form: str) -> None:
 
 
 def test_a_source_that_takes_very_long_isnt_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe.check.sources.SECONDS", 0.2)
-    monkeypatch.setattr("kprobe.check.sources.SECONDS_PER_BYTE", 0)
+    monkeypatch.setattr("kprobe_check.sources.SECONDS", 0.2)
+    monkeypatch.setattr("kprobe_check.sources.SECONDS_PER_BYTE", 0)
     text = 'kprobe_events char *x = "p:x f ' + "\n" * 40_000 + '";\n'
     with pytest.raises(BadSource, match="x: not asked: reading it took more than 0 s, as what has no end does"):
         statements(text.encode(), "x", "c")

@@ -74,7 +74,7 @@ def test_definitions_that_were_tracebacks(lines: list[str], said: str, tmp_path:
 
 @pytest.mark.parametrize(("offset", "name"), [("010", "8"), ("0x10", "16"), ("0", "0"), ("12", "12"), ("0XaB", "171")])
 def test_the_name_of_a_probe_that_has_none(offset: str, name: str) -> None:
-    from kprobe.text import defined_name
+    from kprobe_text.text import defined_name
 
     assert defined_name(f"p vfs_read+{offset}") == f"p_vfs_read_{name}"
     assert defined_name("p vfs_read+08") == ""  # kstrtol() reads no octal 8
@@ -82,7 +82,7 @@ def test_the_name_of_a_probe_that_has_none(offset: str, name: str) -> None:
 
 
 def test_a_baseline_of_more_records_than_there_are(tmp_path: Path) -> None:
-    from kprobe.readers.reports.baseline import BadBaseline, read
+    from kprobe_corpus.parsers.reports.baseline import BadBaseline, read
 
     (tmp_path / "known").write_text("# baseline: 1\n6.1/one: wrong name in 1-99999999999\n")
     with pytest.raises(BadBaseline, match=r"line 2: '6\.1/one: wrong name in 1-99999999999' isn't KERNEL/TEXT"):

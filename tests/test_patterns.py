@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import layout
-from kprobe.text.arguments import Arguments
-from kprobe_sim.parsing import glob, name_glob
+from kprobe_sim.language.primitives import glob, name_glob
+from kprobe_text.text import layout
+from kprobe_text.text.arguments import Arguments
 
 # `re` as it has read a pattern, before it is compiled
 reading: Any = importlib.import_module("re._parser")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import kprobe
-import kprobe.check
-import kprobe.corpus
-import kprobe.readers
+import kprobe_check
+import kprobe_corpus.parsers
+import kprobe_corpus.traces
 import kprobe_sim
 import kprobe_vm
-from kprobe.readers.texts import TraceText
 from kprobe.tracing.trace_events import TraceEvents
+from kprobe_corpus.parsers.texts import TraceText
 
 KPROBE = [
     "AlreadyExists", "AmbiguousSymbol", "Busy", "DefinitionError", "Event", "FilterRefused", "Handle", "Histogram",
@@ -35,18 +35,18 @@ def test_kprobe() -> None:
 
 
 def test_kprobe_check() -> None:
-    assert sorted(kprobe.check.__all__) == [
+    assert sorted(kprobe_check.__all__) == [
         "Answer", "BadSource", "Finding", "NoKernel", "Position", "Report", "Statement", "Suggestion", "Verdict",
         "check", "statements",
     ]  # fmt: skip
-    assert str(inspect.signature(kprobe.check.check)) == (
+    assert str(inspect.signature(kprobe_check.check)) == (
         "(definitions: 'Iterable[str | Statement]', kernels: 'str | Iterable[Kernel]' = 'all', *, "
         "suggest: 'bool' = True) -> 'Report'"
     )
-    assert str(inspect.signature(kprobe.check.statements)) == (
+    assert str(inspect.signature(kprobe_check.statements)) == (
         "(data: 'bytes', source: 'str', as_form: 'str' = '') -> 'list[Statement]'"
     )
-    fields = {one.__name__: one._fields for one in (kprobe.check.Report, kprobe.check.Finding, kprobe.check.Verdict)}
+    fields = {one.__name__: one._fields for one in (kprobe_check.Report, kprobe_check.Finding, kprobe_check.Verdict)}
     assert fields == {
         "Report": ("kernels", "findings"),
         "Finding": ("statement", "verdicts", "suggestion"),
@@ -55,9 +55,9 @@ def test_kprobe_check() -> None:
 
 
 def test_kprobe_readers() -> None:
-    assert kprobe.readers.__all__ == ["TraceText", "answer"]
-    assert kprobe.readers.TraceText is TraceText
-    assert str(inspect.signature(kprobe.readers.answer)) == "(read: 'Read') -> 'None'"
+    assert kprobe_corpus.parsers.__all__ == ["TraceText", "answer"]
+    assert kprobe_corpus.parsers.TraceText is TraceText
+    assert str(inspect.signature(kprobe_corpus.parsers.answer)) == "(read: 'Read') -> 'None'"
     assert str(inspect.signature(TraceText.check)) == (
         "(self, read: 'Callable[[bytes], Iterable[Mapping[str, Any]]]', *, "
         "types: 'Collection[str]' = ('event',)) -> 'bool'"
@@ -65,12 +65,12 @@ def test_kprobe_readers() -> None:
 
 
 def test_kprobe_corpus() -> None:
-    assert sorted(kprobe.corpus.__all__) == ["Corpus", "CorpusError", "Entry", "corpora", "entries"]
-    assert str(inspect.signature(kprobe.corpus.entries)) == (
+    assert sorted(kprobe_corpus.traces.__all__) == ["Corpus", "CorpusError", "Entry", "corpora", "entries"]
+    assert str(inspect.signature(kprobe_corpus.traces.entries)) == (
         "(kernels: 'Iterable[str]' = (), scenarios: 'Iterable[str]' = (), *, directory: 'str | None' = None)"
         " -> 'list[Entry]'"
     )
-    offered = {name for name in vars(kprobe.corpus.Entry) if not name.startswith("_")}
+    offered = {name for name in vars(kprobe_corpus.traces.Entry) if not name.startswith("_")}
     assert offered == {
         "about", "dat_truth", "definitions", "files", "format_files", "formats", "kernel", "name", "place", "text",
         "truth", "truth_lines",

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kprobe.words.option_table import OPTIONS, VERBS
+from kprobe.options.table import OPTIONS, VERBS
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "transcripts.md").read_text()

@@ -11,7 +11,7 @@ from bench_figure import Figure, Group, Round, cpu
 
 from kprobe import Parser
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.files.inprocess import SimTracefs
+from kprobe_sim.tree.files.inprocess import SimTracefs
 
 KERNEL = "6.1"
 ENTRIES = 20_000

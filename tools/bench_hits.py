@@ -11,7 +11,7 @@ from bench_figure import Figure, Group, Round, cpu
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.builds.filter_gates import filter_gates
-from kprobe_sim.filters.predicate import compile_filter
+from kprobe_sim.language.filters.predicate import compile_filter
 
 KERNEL = "6.1"
 CAT = Task(2841, "cat")
@@ -47,7 +47,7 @@ def batched(kernel: SimulatedKernel) -> Callable[[], object] | None:
     calls = getattr(kernel, "calls", None)
     if calls is None:
         return None
-    from kprobe_sim.hits.call import Call
+    from kprobe_sim.probes.hits.call import Call
 
     call = Call("do_sys_openat2", CAT, (-100, "/etc/hostname"), 3, CALLER, {}, {}, (), 0, 0, None, None)
     batch = [call] * TIMES

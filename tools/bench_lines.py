@@ -22,7 +22,7 @@ from bench_lines_guest import BUFFER, DEFINITION, compared
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.expose.run.run import run
-from kprobe_sim.hits.call import Call
+from kprobe_sim.probes.hits.call import Call
 
 LINES, ROUNDS = 200_000, 3
 TRACING = "/sys/kernel/tracing"

@@ -54,7 +54,7 @@ def bare_re(home: Path) -> None:
 
 
 def stream(home: Path) -> None:
-    from kprobe.text import Parser
+    from kprobe_text.text import Parser
 
     parser = Parser(schema(home))
     for piece in pieces(home / "trace.txt"):
@@ -67,20 +67,20 @@ def schema(home: Path) -> dict[str, str]:
 
 
 def arrow(home: Path) -> None:
-    from kprobe.bulk import Reading
+    from kprobe_text.columns import Reading
 
     for _ in Reading(schema(home), compiled=True).tables(pieces(home / "trace.txt")):
         pass
 
 
 def parquet(home: Path) -> None:
-    from kprobe.bulk import Reading
+    from kprobe_text.columns import Reading
 
     stored(Reading(schema(home), compiled=True).tables(pieces(home / "trace.txt")))
 
 
 def stored(tables: Iterator[Any]) -> None:
-    from kprobe.bulk import Store, Writer
+    from kprobe_text.columns import Store, Writer
 
     directory = tempfile.mkdtemp()
     try:
@@ -93,13 +93,13 @@ def stored(tables: Iterator[Any]) -> None:
 
 
 def raw_tables(home: Path) -> Iterator[Any]:
-    from kprobe.bulk.dat import AT_ONCE
-    from kprobe.bulk.raw import RawReading
-    from kprobe.pages.events import Events
-    from kprobe.pages.header import page_header
-    from kprobe.pages.kallsyms import Kallsyms
-    from kprobe.pages.page import Pages
-    from kprobe.pages.tasks import Tasks
+    from kprobe_text.columns.dat import AT_ONCE
+    from kprobe_text.columns.raw import RawReading
+    from kprobe_text.pages.events import Events
+    from kprobe_text.pages.header import page_header
+    from kprobe_text.pages.kallsyms import Kallsyms
+    from kprobe_text.pages.page import Pages
+    from kprobe_text.pages.tasks import Tasks
 
     places, tasks = Kallsyms(None), Tasks()
     tasks.read((home / "saved_cmdlines").read_bytes())
@@ -147,7 +147,7 @@ def lisa(home: Path) -> None:
 
 def latency(_: Path) -> list[float]:
     """Return the microseconds from the write into a pipe to the event, of each of many lines, sorted."""
-    from kprobe.text import Event, Parser
+    from kprobe_text.text import Event, Parser
 
     source, sink = os.pipe()
     line = '             cat-300     [001] .....    10.000022: e: (f+0x0/0xe0) sent=%d name="/usr/lib/libc.so"\n'

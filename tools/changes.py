@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kprobe_vm.changes.compare import comparison
-from kprobe_vm.changes.compare_text import markdown, sources
-from kprobe_vm.changes.contrast import Comparison
-from kprobe_vm.changes.kernels import in_line
+from kprobe_lab.changes.compare import comparison
+from kprobe_lab.changes.compare_text import markdown, sources
+from kprobe_lab.changes.contrast import Comparison
+from kprobe_lab.changes.kernels import in_line
 from kprobe_vm.host.progress import ProgressPrinter
 
 PAGE = Path(__file__).parents[1] / "docs" / "changes.md"
@@ -38,7 +38,7 @@ $-valiable specified`, 6.16 to 7.1 refuse `.percent`, and `char` is `signed:0` i
 
 What the page can't show:
 
-- what nobody asked: operations are those of `vm/kprobe_vm/changes/corpus.txt`, the files, their modes, and the formats
+- what nobody asked: operations are those of `vm/kprobe_lab/changes/corpus.txt`, the files, their modes, and the formats
   of events of 14 subsystems; filters and histograms are asked how they are read, not what they match and count
 - which commit it was, or whether kernels of others have it: a build has the changes of its stable series, of Debian,
   and what its configuration makes of it

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kprobe import open_tracefs
-from kprobe.check import Answer, Report, Statement, check, statements
-from kprobe.check.answers import Asked
-from kprobe.check.formats import markdown
-from kprobe.check.meanings import remarks
 from kprobe.tracefs.kernels import chosen
+from kprobe_check import Answer, Report, Statement, check, statements
+from kprobe_check.answers import Asked
+from kprobe_check.formats import markdown
+from kprobe_check.meanings import remarks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "check-table.md"

@@ -17,9 +17,9 @@ from pathlib import Path
 from corpus_documents import documented
 from corpus_recorded import recorded
 
-from kprobe.corpus.corpora import entries
-from kprobe.corpus.entry import CorpusError, Entry
-from kprobe.corpus.writing import packed
+from kprobe_corpus.traces.corpora import entries
+from kprobe_corpus.traces.entry import CorpusError, Entry
+from kprobe_corpus.traces.writing import packed
 from kprobe_vm.debian.lock import shipped
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import ProgressPrinter

@@ -1,4 +1,4 @@
-"""Reads recorded traces apart from kprobe.text: what the corpus's truth is made of where no account says it.
+"""Reads recorded traces apart from kprobe_text.text: what the corpus's truth is made of where no account says it.
 
 Columns are those that the recording is known to have (corpus_layouts), values those that the event's conversions say.
 A record that doesn't fit is an error, so what is read is all that the text says.

@@ -1,4 +1,4 @@
-"""What kprobe.text makes of the corpus, counted against the truth: right, marked, wrong, silently incomplete.
+"""What kprobe_text.text makes of the corpus, counted against the truth: right, marked, wrong, silently incomplete.
 
 A value is marked where the record says that it is a guess or not all understood.  Silently incomplete is what the truth
 has and the records haven't, without a word: an event, a stack, an argument.
@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kprobe.corpus.entry import Entry
-from kprobe.figures.shape import as_dict
-from kprobe.text import Header, Parser, parse
+from kprobe_corpus.traces.entry import Entry
+from kprobe_text.figures.shape import as_dict
+from kprobe_text.text import Header, Parser, parse
 
 # what isn't a value of the record
 APART = ("type", "complete", "guessed", "forgeable", "ambiguous", "fields", "raw", "clock")
@@ -21,7 +21,7 @@ _NONE = object()
 
 
 def answer(entry: Entry) -> list[dict[str, Any]]:
-    """Give what kprobe.text reads of an entry, with the schema that the entry has, in the pieces of its reads."""
+    """Give what kprobe_text.text reads of an entry, with the schema that the entry has, in the pieces of its reads."""
     if "reads" not in entry.about:
         records = parse(entry.text, entry.formats, definitions=entry.definitions)
         return [as_dict(record) for record in records if not isinstance(record, Header)]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from corpus_apart import Reader, Recording
 from corpus_layouts import Layout
 
-from kprobe.corpus.entry import Entry
-from kprobe.corpus.writing import made
+from kprobe_corpus.traces.entry import Entry
+from kprobe_corpus.traces.writing import made
 
 LISTINGS = Path(__file__).resolve().parent.parent / "fixtures" / "documents"
 COLUMNS = (

@@ -1,7 +1,7 @@
 """The lines of recorded traces, as each kernel and each option prints their columns: for the truth of the corpus.
 
 It is known beforehand which columns a recording has, so nothing is recognised here, and a line that has others is an
-error.  It shares no code with kprobe.text, which the truth is to be held against.
+error.  It shares no code with kprobe_text.text, which the truth is to be held against.
 """
 
 from __future__ import annotations

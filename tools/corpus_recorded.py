@@ -14,8 +14,8 @@ from corpus_account import held
 from corpus_apart import Reader, Recording
 from corpus_layouts import layout
 
-from kprobe.corpus.entry import Entry
-from kprobe.corpus.writing import made
+from kprobe_corpus.traces.entry import Entry
+from kprobe_corpus.traces.writing import made
 
 TRACES = Path(__file__).resolve().parent.parent / "fixtures" / "text"
 

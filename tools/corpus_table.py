@@ -1,4 +1,4 @@
-"""Hold kprobe.text to the truth of the packaged corpus, and write what came of it into docs/corpus-table.md.
+"""Hold kprobe_text.text to the truth of the packaged corpus, and write what came of it into docs/corpus-table.md.
 
 Usage: corpus_table.py [DIRECTORY], where the page is written; by default docs.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from corpus_compare import answer, compared
 
-from kprobe.corpus.corpora import entries
-from kprobe.corpus.entry import Entry
+from kprobe_corpus.traces.corpora import entries
+from kprobe_corpus.traces.entry import Entry
 
 PAGE = "corpus-table.md"
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -22,7 +22,7 @@ KINDS = ("right", "marked", "ambiguous", "wrong", "silent")
 HEAD = """\
 # The corpus, read
 
-What `kprobe.text` makes of the packaged corpus, with the formats and definitions that each trace has, by
+What `kprobe_text.text` makes of the packaged corpus, with the formats and definitions that each trace has, by
 `tools/corpus_table.py`. *Right*, *marked* (the record says that it is a guess or not all understood), *ambiguous* (no
 reader of that text can settle it), *wrong* and *silently incomplete* count values; *forgeable* are records that
 a string could have written, as their text has no header with the number of its records (trace_pipe, nocontext-info,

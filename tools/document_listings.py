@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kprobe_sim.replays.listing import folded, listings
+from kprobe_sim.scenarios.replays.listing import folded, listings
 
 SEEDS = Path(__file__).parents[1] / "fixtures" / "seeds"
 _STAMP = re.compile(r"(?:(?<=\s)|^)\S+-\d+\s+\[\d{3}\]\s+(?:[a-zA-Z.0-9]{4}\s+)?\d+\.\d{6}: ")

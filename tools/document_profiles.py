@@ -1,9 +1,9 @@
-"""Write the profiles of kernels that only documents tell of: kprobe_sim/documents, from what the documents say.
+"""Write the profiles of kernels that only documents tell of: kprobe_sim/builds/documents, from what the documents say.
 
     tools/document_profiles.py [DIRECTORY]
 
-Such a profile holds what a document of kprobe_sim/seeds shows or names, and what the simulator can't do without; which
-is which is said in its facts: `document`, `made_up`.
+Such a profile holds what a document of scenarios/replays/seeds shows or names, and what the simulator can't do without;
+which is which is said in its facts: `document`, `made_up`.
 """
 
 from __future__ import annotations

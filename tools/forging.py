@@ -26,8 +26,8 @@ ROOT = Path(__file__).parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from kprobe.text import FAULT, Bare, CodeAddress, Event, Header, Parser, Record, Unparsed, parse  # noqa: E402
 from kprobe_sim.scenarios.rendering import Rendering, render  # noqa: E402
+from kprobe_text.text import FAULT, Bare, CodeAddress, Event, Header, Parser, Record, Unparsed, parse  # noqa: E402
 
 KERNELS = ("5.10", "6.1", "6.12", "6.12-rt-amd64", "6.17", "6.19", "7.2", "7.3")
 OLD = ("4.9", "4.19", "5.4")  # without numbers in definitions, so without seals
@@ -355,8 +355,8 @@ def findings(case: Case, counts: Counter[str]) -> Iterator[str]:
 
 
 def compiled(case: Case) -> Iterator[str]:
-    """Yield where the compiled pass says something else of a text than `kprobe.text`."""
-    from kprobe.bulk.reading import Reading
+    """Yield where the compiled pass says something else of a text than `kprobe_text.text`."""
+    from kprobe_text.columns.reading import Reading
 
     for schema, formats, defined in schemas(case):
         parser = Parser(formats, definitions=defined)

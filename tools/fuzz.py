@@ -95,7 +95,7 @@ def recorded() -> list[bytes]:
 
 def read_text(data: bytes) -> None:
     """Hold the parser to what it promises: every byte in a record, whatever the pieces, and no line takes long."""
-    text = importlib.import_module("kprobe.text")
+    text = importlib.import_module("kprobe_text.text")
     chosen, trace = data[:1] or b"\0", data[1:]
     formats, definitions = KNOWN[chosen[0] % 3]
     whole = text.parse(trace, formats, definitions=definitions)
@@ -119,7 +119,7 @@ def read_text(data: bytes) -> None:
         if not live:  # what the header's count settles of a whole text isn't settled of pieces
             marks = zip(whole, records, strict=True)
             assert all(forgeable(two) for one, two in marks if forgeable(one)), "a mark is missing in pieces"
-    parser = plain("kprobe.text").Parser(formats, definitions=definitions)
+    parser = plain("kprobe_text.text").Parser(formats, definitions=definitions)
     parser.feed(
         b"".join(b"            bash-42      [001] .....    11.791146: %s: (f+0x0/0x1)\n" % e for e in EVENTS) * 2
     )
@@ -157,7 +157,7 @@ def recorded_formats() -> list[bytes]:
 
 def read_format(data: bytes) -> None:
     """A format says what it says or is refused by ValueError; a trace is read with any, each byte of it."""
-    text = importlib.import_module("kprobe.text")
+    text = importlib.import_module("kprobe_text.text")
     form, _, trace = data.partition(b"\0")
     try:
         name = text.parse_format(form).name
@@ -166,7 +166,7 @@ def read_format(data: bytes) -> None:
     records = text.parse(trace, {name: form})
     assert b"".join(record.raw for record in records) == trace, "bytes were lost"
     lines = form.count(b"\n") + 1
-    module = plain("kprobe.text.format")
+    module = plain("kprobe_text.text.format")
 
     def again() -> None:
         with contextlib.suppress(ValueError):
@@ -174,20 +174,20 @@ def read_format(data: bytes) -> None:
 
     times = slow(again, lines, len(form))
     assert not times, f"{times:.1f} ms a line of the format"
-    parser = plain("kprobe.text").Parser({name: form})
+    parser = plain("kprobe_text.text").Parser({name: form})
     parser.feed(trace)
     parser.close()
     times = slow(lambda: (parser.feed(trace), parser.close()), trace.count(b"\n") + 1, len(trace))
     assert not times, f"{times:.1f} ms a line"
 
 
-PAGES = ("kprobe.pages.header", "kprobe.pages.events", "kprobe.pages.kallsyms", "kprobe.pages.page")
+PAGES = ("kprobe_text.pages.header", "kprobe_text.pages.events", "kprobe_text.pages.kallsyms", "kprobe_text.pages.page")
 TARGETS = {
-    "text": Target(recorded, read_text, ("kprobe.text",)),
-    "formats": Target(recorded_formats, read_format, ("kprobe.text.format", "kprobe.text.arguments")),
+    "text": Target(recorded, read_text, ("kprobe_text.text",)),
+    "formats": Target(recorded_formats, read_format, ("kprobe_text.text.format", "kprobe_text.text.arguments")),
     "pages": Target(fuzz_pages.page_seeds, functools.partial(fuzz_pages.read_pages, plain, slow), PAGES, True),
     "dat": Target(
-        fuzz_pages.dat_seeds, functools.partial(fuzz_pages.read_dat, plain, slow), ("kprobe.pages.dat.file",), True
+        fuzz_pages.dat_seeds, functools.partial(fuzz_pages.read_dat, plain, slow), ("kprobe_text.pages.dat.file",), True
     ),
 }
 
@@ -201,7 +201,7 @@ def by_atheris(name: str, seconds: int) -> None:
     import atheris
 
     target = TARGETS[name]
-    for module in (*target.modules, "kprobe.text"):
+    for module in (*target.modules, "kprobe_text.text"):
         plain(module)
     for module in [module for module in sys.modules if module.partition(".")[0] == "kprobe"]:
         del sys.modules[module]

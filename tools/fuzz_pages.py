@@ -93,15 +93,15 @@ def read_pages(
 
     def read(module: Callable[[str], ModuleType]) -> list[tuple[int, Any]]:
         order: Any = "big" if way[0] & 2 else "little"
-        header = module("kprobe.pages.header").page_header(HEADER_PAGE, order=order)
+        header = module("kprobe_text.pages.header").page_header(HEADER_PAGE, order=order)
         if way[0] & 4:
             header = header._replace(long=4, data=12)
-        kallsyms = module("kprobe.pages.kallsyms").Kallsyms(lambda: KALLSYMS)
+        kallsyms = module("kprobe_text.pages.kallsyms").Kallsyms(lambda: KALLSYMS)
         known = formats()[: 0 if way[0] & 1 else None]
-        events = module("kprobe.pages.events").Events(
+        events = module("kprobe_text.pages.events").Events(
             known, ">" if order == "big" else "<", kallsyms.symbol, long=header.long
         )
-        reader = module("kprobe.pages.page").Pages(header, events, kallsyms)
+        reader = module("kprobe_text.pages.page").Pages(header, events, kallsyms)
         found = []
         for at in range(0, len(rest), PAGE):
             page = rest[at : at + PAGE]
@@ -188,7 +188,7 @@ def read_dat(
     """A file is refused by NotTraceDat, or all bytes of its pages are in records; no record takes long."""
 
     def read(module: Callable[[str], ModuleType]) -> tuple[int, int]:
-        file = module("kprobe.pages.dat.file")
+        file = module("kprobe_text.pages.dat.file")
         try:
             found = file.TraceDat(data)
             records = list(found.records())

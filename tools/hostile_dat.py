@@ -3,9 +3,9 @@
     tools/hostile_dat.py --files 300 --seed 1       read so many, each in a process of its own, and say what each took
     tools/hostile_dat.py --write DIR --files 20     write them, and don't read them
 
-Each kind of KINDS makes a file of about as many bytes as it is asked for.  A file is read by `kprobe.pages` and, where
-numba is, by `kprobe.bulk`, both ways; what takes more memory or time than is allowed, or raises anything but
-NotTraceDat, is printed with its seed, and the status is 1.
+Each kind of KINDS makes a file of about as many bytes as it is asked for.  A file is read by `kprobe_text.pages` and,
+where numba is, by `kprobe_text.columns`, both ways; what takes more memory or time than is allowed, or raises anything
+but NotTraceDat, is printed with its seed, and the status is 1.
 """
 
 from __future__ import annotations
@@ -424,20 +424,20 @@ class Took(NamedTuple):
 
 def _show(file: str) -> None:
     """Print the records as `kprobe parse` does."""
-    parsing: Any = importlib.import_module("kprobe.parsing.reading")
-    shape: Any = importlib.import_module("kprobe.figures.shape")
+    parsing: Any = importlib.import_module("kprobe_text.parse.reading")
+    shape: Any = importlib.import_module("kprobe_text.figures.shape")
     with open(os.devnull, "w", encoding="utf-8", errors="surrogateescape") as out:
         parsing.read(file, _schema(), lambda records: out.writelines(shape.text(record, "") for record in records))
 
 
 def _schema() -> Any:
-    return importlib.import_module("kprobe.parsing.schema").Schema([])
+    return importlib.import_module("kprobe_text.parse.schema").Schema([])
 
 
 def _tables(compiled: bool, file: str) -> None:
-    source: Any = importlib.import_module("kprobe.parsing.source").Source(file)
-    bulk: Any = importlib.import_module("kprobe.bulk.dat")
-    dat: Any = importlib.import_module("kprobe.pages.dat.file")
+    source: Any = importlib.import_module("kprobe_text.parse.source").Source(file)
+    bulk: Any = importlib.import_module("kprobe_text.columns.dat")
+    dat: Any = importlib.import_module("kprobe_text.pages.dat.file")
     data = source.trace_dat()
     if data is not None:
         for _ in bulk.tables_of(dat.TraceDat(data), compiled=compiled):
@@ -449,7 +449,7 @@ def ways() -> dict[str, Callable[[str], None]]:
     """Give the ways in which a file can be read here."""
     found: dict[str, Callable[[str], None]] = {"records": _show}
     try:
-        importlib.import_module("kprobe.bulk.dat")
+        importlib.import_module("kprobe_text.columns.dat")
         importlib.import_module("numba")
     except ImportError:
         return found

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe.words import usage
-from kprobe.words.option_table import OPTIONS, TRACE, VERBS, Option, options_of
+from kprobe.options import usage
+from kprobe.options.table import OPTIONS, TRACE, VERBS, Option, options_of
 from kprobe_sim.cli import _parser as sim_parser
 from kprobe_vm.cli import EPILOG
 from kprobe_vm.cli import _parser as vm_parser

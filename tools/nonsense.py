@@ -422,8 +422,8 @@ def _corpus(main: Callable[[list[str]], int], place: Path, files: dict[str, byte
     is_well = [told(main, ["corpus", action, *words], (1,), *files) for action in ("list", "check")]
     if not all(is_well):
         return False
-    from kprobe.corpus.corpora import entries
-    from kprobe.readers.comparison import compare
+    from kprobe_corpus.parsers.comparison import compare
+    from kprobe_corpus.traces.corpora import entries
 
     (entry,) = entries(directory=str(place / "corpus"))
     compare(entry.truth(), _answers())
@@ -453,8 +453,8 @@ def _entry() -> dict[str, bytes]:
 
 def read_answer(place: Path, data: bytes) -> bool:
     """Take it as the answer of a parser, and compare it with the truth."""
-    from kprobe.readers.answers import read, sizeless
-    from kprobe.readers.comparison import compare
+    from kprobe_corpus.parsers.answers import read, sizeless
+    from kprobe_corpus.parsers.comparison import compare
 
     records = read(data)
     compare(_answers(), records)
@@ -478,7 +478,7 @@ def read_lock(place: Path, data: bytes) -> bool:
 
 def read_baseline(place: Path, data: bytes) -> bool:
     """Take it as the baseline of a parser's known faults."""
-    from kprobe.readers.reports.baseline import BadBaseline, ordered, read
+    from kprobe_corpus.parsers.reports.baseline import BadBaseline, ordered, read
 
     (place / "known.txt").write_bytes(data)
     try:
@@ -670,9 +670,9 @@ def _recorded() -> list[str]:
 
 def hold_line(random: Random) -> int:
     """Parse a few mutated lines, with mutated definitions or formats; return how many lines that were."""
-    from kprobe import text
-    from kprobe.figures.shape import SHAPES
-    from kprobe.text import defined_name
+    from kprobe_text import text
+    from kprobe_text.figures.shape import SHAPES
+    from kprobe_text.text import defined_name
 
     known = [mutated(random.choice(DEFINITIONS), random) for _ in range(random.randrange(3))]
     form = "\n".join(mutated(line, random) if not random.randrange(4) else line for line in FORMAT)

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.tree.files.node import DirNode, Node
 
 PROFILES = ("5.10", "6.1", "6.12", "7.2", "7.3")
 AT_ONCE = 20_000

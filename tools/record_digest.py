@@ -1,4 +1,4 @@
-"""One digest over all records that `kprobe.text` makes of the corpus: every interpreter must print the same.
+"""One digest over all records that `kprobe_text.text` makes of the corpus: every interpreter must print the same.
 
     python3 tools/record_digest.py                    of all archives, a line for each, and one of all
     python3 tools/record_digest.py guest-6.12         of some
@@ -20,9 +20,9 @@ from random import Random
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kprobe.corpus.archive import entries_of_archive  # noqa: E402 - this checkout's, whatever is installed
-from kprobe.corpus.entry import Entry  # noqa: E402
-from kprobe.text import Record, parse  # noqa: E402
+from kprobe_corpus.traces.archive import entries_of_archive  # noqa: E402 - this checkout's, whatever is installed
+from kprobe_corpus.traces.entry import Entry  # noqa: E402
+from kprobe_text.text import Record, parse  # noqa: E402
 
 CORPUS = ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"
 # so many lines has an altered piece

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Sequence
 
+from kprobe_lab.scenarios.stage import Stage, Unplayable
 from kprobe_sim.builds import profile
 from kprobe_sim.scenarios.choices import chosen_options, lacks
 from kprobe_sim.scenarios.shipped import load, names
 from kprobe_vm.debian.lock import shipped
-from kprobe_vm.scenarios.stage import Stage, Unplayable
 
 
 def main(words: Sequence[str]) -> int:

@@ -2,10 +2,10 @@
 
 import os
 
-from kprobe.figures.shape import as_dict
-from kprobe.parsing.schema import Schema
-from kprobe.readers import answer
-from kprobe.text import Header, parse
+from kprobe_corpus.parsers import answer
+from kprobe_text.figures.shape import as_dict
+from kprobe_text.parse.schema import Schema
+from kprobe_text.text import Header, parse
 
 
 def read(trace):

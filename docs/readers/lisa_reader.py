@@ -8,7 +8,7 @@ import warnings
 import events
 from lisa.trace import HRTxtTraceParser, MissingTraceEventError
 
-from kprobe.readers import answer
+from kprobe_corpus.parsers import answer
 
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)

@@ -2,7 +2,7 @@
 
 import re
 
-from kprobe.readers import answer
+from kprobe_corpus.parsers import answer
 
 LINE = re.compile(r"\s*(.+)-(\d+)\s+\[(\d+)\]\s+(\S+)\s+(\d+)\.(\d+): (\w+): \(([^)]*)\)(.*)")
 ARGUMENT = re.compile(r'(\w+)=("[^"]*"|\S+)')

@@ -5,7 +5,7 @@ import re
 import subprocess
 import tempfile
 
-from kprobe.readers import answer
+from kprobe_corpus.parsers import answer
 
 # strings may hold newlines, so an event goes on to the line that begins the next
 BEGINS = re.compile(r"^(?: *(.*)-(\d+) +\[(\d+)\] +(\d+)\.(\d+): (\w+): +|CPU:\d+ \[\d+ EVENTS DROPPED\]\n)", re.M)

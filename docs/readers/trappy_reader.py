@@ -8,7 +8,7 @@ import warnings
 import events
 import trappy
 
-from kprobe.readers import answer
+from kprobe_corpus.parsers import answer
 
 PLACE = re.compile(rb"(: )\([^()\n]*\) ?")
 trappy.FTrace.disable_cache = True

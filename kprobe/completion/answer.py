@@ -14,15 +14,15 @@ from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 
 from kprobe.completion import sources, words
-from kprobe.words.option_table import TRACE, TRACES, VERBS, options_of, verb_of
-from kprobe.words.verb_options import VerbParser, apart
+from kprobe.options.table import TRACE, TRACES, options_of, verb_of, verbs
+from kprobe_text.terminal.verb_words import VerbParser, apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from kprobe.words.option_table import Option
+    from kprobe.options.table import Option
 
 
 class Finder(CompletionFinder):
@@ -93,7 +93,7 @@ class _Words:
             if is_latency and prefix and not words.is_head(prefix) and all(map(_is_bare, given)):
                 return source.functions(prefix)
             if not given and verb is None:
-                return {**{one.name: one.help.partition(":")[0].partition(";")[0] for one in VERBS}, **found}
+                return {**{one.name: one.help.partition(":")[0].partition(";")[0] for one in verbs()}, **found}
             return found
         if verb.kind == "function":
             if self._verb == "doctor" and words.is_head(prefix):

@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe.command.output import Output
-    from kprobe.command.signals import Signals
+    from kprobe_text.terminal.output import Output
+    from kprobe_text.terminal.signals import Signals
 
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = ("kprobe", "kprobe-sim", "kprobe-vm")
@@ -38,9 +38,9 @@ this machine.  No guest is booted: vm:6.12 is completed from what is recorded of
 
 def main(words: Sequence[str], output: Output, signals: Signals) -> int:
     """Run the verb and return the exit status."""
-    from kprobe.command.output import say
-    from kprobe.words.trace_words import UsageError
-    from kprobe.words.verb_options import usage_error
+    from kprobe_text.terminal.output import say
+    from kprobe_text.terminal.verb import UsageError
+    from kprobe_text.terminal.verb_words import usage_error
 
     if any(word in ("-h", "--help") for word in words):
         output.write(HELP.encode(), lambda: bool(signals.received))

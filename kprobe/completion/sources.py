@@ -22,8 +22,8 @@ def specs(prefix: str) -> dict[str, str]:
         except OSError:
             return {}
         return {f"local:{os.path.join(directory, name)}/": "" for name in names}
-    from kprobe.tracefs.installed import names as backends
     from kprobe.tracefs.kernels import kernels
+    from kprobe_text.entry_points import names as backends
 
     found = {"local": "this machine's own", "local:": "a directory of this machine"}
     for kernel in kernels():

@@ -9,10 +9,10 @@ from kprobe.errors import NotPermitted, TracefsMissing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.command.output import Output
-    from kprobe.command.signals import Signals
+    from kprobe.options.command_line import CommandLine
     from kprobe.tracefs.tracefs import Tracefs
-    from kprobe.words.options import CommandLine
+    from kprobe_text.terminal.output import Output
+    from kprobe_text.terminal.signals import Signals
 
 OK, STOPPED = 0, 1
 

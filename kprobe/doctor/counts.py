@@ -5,13 +5,13 @@ Seen on 5.10, 6.12 and 7.3: kprobe_profile counts hits that a filter, set_event_
 
 from __future__ import annotations
 
-from kprobe.probing.hits import FILES, profiled
+from kprobe.events.hits import FILES, profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.probing.hits import Hits
+    from kprobe.definitions.definition import Probe
+    from kprobe.events.hits import Hits
     from kprobe.tracefs.tracefs import Tracefs
-    from kprobe.words.definition import Probe
 
 
 def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from kprobe.answers.dialect import switch
-from kprobe.answers.listing import Line
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.doctor.places import called
 from kprobe.errors import KprobeError
-from kprobe.probing.events import OTHER, TOP, Overview
+from kprobe.events.dynamic import OTHER, TOP, Overview
+from kprobe.kernel.dialect import switch
+from kprobe.kernel.listing import Line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kprobe.doctor.facts import Facts
-    from kprobe.probing.events import DynamicEvent
+    from kprobe.events.dynamic import DynamicEvent
 
 LIST = "/sys/kernel/debug/kprobes/list"
 MODULES = "/proc/modules"

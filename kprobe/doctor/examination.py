@@ -18,11 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kprobe.definitions.definition import Probe
     from kprobe.doctor.diagnosis import Diagnosis
     from kprobe.doctor.machine import Machine
     from kprobe.errors import TracefsMissing
     from kprobe.tracefs.tracefs import Tracefs
-    from kprobe.words.definition import Probe
 
 UNTRIED = "whether the kernel takes '{0}', which was not tried: kprobe doctor --try 1 '{0}'"
 OUTSIDE = "what is outside of the tracefs: lockdown, switches of kprobes and ftrace, modules, who reads trace_pipe"

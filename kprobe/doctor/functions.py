@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-from kprobe.answers.prototypes import BTF, prototypes
-from kprobe.answers.symbols import LIST, successors, suggest
+from kprobe.definitions.definition import KINDS, parse
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import DefinitionError
-from kprobe.probing.functions import BLACKLIST, DOUBT, NO, FunctionList
-from kprobe.words.definition import KINDS, parse
+from kprobe.functions.probeable import BLACKLIST, DOUBT, NO, FunctionList
+from kprobe.kernel.prototypes import BTF, prototypes
+from kprobe.kernel.symbols import LIST, successors, suggest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kprobe.definitions.definition import Probe
     from kprobe.doctor.facts import Facts
-    from kprobe.probing.functions import KernelFunction
+    from kprobe.functions.probeable import KernelFunction
     from kprobe.tracefs.tracefs import Tracefs
-    from kprobe.words.definition import Probe
 
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 REGISTERS = re.compile(r"\$arg1\b|%di\b")  # a wrapper's only argument, a pointer to pt_regs

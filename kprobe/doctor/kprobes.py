@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kprobe.definitions.probe import KPROBES as PATH
 from kprobe.doctor.access import NO_KERNEL, config
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.words.probe import KPROBES as PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

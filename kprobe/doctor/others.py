@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kprobe.definitions.probe import KPROBES as PATH
 from kprobe.doctor.diagnosis import NOTE, Diagnosis, Fact
 from kprobe.errors import KprobeError
 from kprobe.undo import leftovers
 from kprobe.undo.instance import ROOM
 from kprobe.undo.owners import read_session
 from kprobe.undo.processes import PROC
-from kprobe.words.probe import KPROBES as PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.doctor.access import FIRST_PID_NAMESPACE
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.probing.events import TOP
+from kprobe.events.dynamic import TOP
 from kprobe.undo.instance import ROOM
 from kprobe.undo.owners import read_session
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kprobe.answers.symbols import successors
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS, TRACEITER, misread_argument, never, no_tracepoint
@@ -10,19 +9,20 @@ from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
-from kprobe.probing.hits import FILES
+from kprobe.events.hits import FILES
+from kprobe.kernel.symbols import successors
 from kprobe.undo.processes import PROC, check_thread, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kprobe.definitions.definition import Probe
+    from kprobe.definitions.terms import Terms
     from kprobe.doctor.diagnosis import Diagnosis
     from kprobe.doctor.machine import Machine
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
-    from kprobe.words.definition import Probe
-    from kprobe.words.terms import Terms
 
 NAMED = 3  # functions of many
 
@@ -155,7 +155,7 @@ def _has(tracefs: Tracefs, name: str) -> bool:
     has = getattr(tracefs, "has_function", None)
     if has is not None:
         return bool(has(name))
-    from kprobe.answers.symbols import functions
+    from kprobe.kernel.symbols import functions
 
     return name in (functions(tracefs) or ())
 

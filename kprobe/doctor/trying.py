@@ -9,16 +9,16 @@ from kprobe.doctor.functions import ON_FUNCTIONS
 from kprobe.doctor.machine import Machine
 from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
-from kprobe.probing.hits import FILES
+from kprobe.events.hits import FILES
 from kprobe.tracing.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kprobe.definitions.definition import Probe
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
-    from kprobe.words.definition import Probe
 
 
 def try_probe(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kprobe.answers import denial
-from kprobe.answers.dialect import has_groups
-from kprobe.answers.patterns import expand
+from kprobe.kernel import denial
+from kprobe.kernel.dialect import has_groups
+from kprobe.kernel.patterns import expand
 from kprobe.undo.instance import new_session
 from kprobe.undo.undo import Undo
 
@@ -12,9 +12,9 @@ from .registration import add_probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.definitions.probe import Probe
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.owners import Owner
-    from kprobe.words.probe import Probe
 
 
 def event_format(tracefs: Tracefs, owner: Owner, probe: Probe) -> bytes:

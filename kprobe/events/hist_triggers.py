@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from kprobe.text.format import parse_format
 from kprobe.undo.undo import full
+from kprobe_text.text.format import parse_format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.definitions.probe import Probe
+    from kprobe.definitions.terms import Terms
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
     from kprobe.undo.undo import Step, Undo
-    from kprobe.words.probe import Probe
-    from kprobe.words.terms import Terms
 
 SIZE = 16384  # entries of a table; the kernel makes room for all of them at once, so not its limit of 131072
 SMALL = 128  # the fewest that it takes, of which one is enough to see that an event was hit

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 
-from kprobe.answers import dialect, symbols
-from kprobe.answers.denial import DENIED, denied
-from kprobe.answers.errorlog import Words, explain, parse_filter_error, read_log
 from kprobe.errors import (
     DMESG,
     AlreadyExists,
@@ -19,13 +16,16 @@ from kprobe.errors import (
     UnknownSymbol,
     caret,
 )
+from kprobe.kernel import dialect, symbols
+from kprobe.kernel.denial import DENIED, denied
+from kprobe.kernel.errorlog import Words, explain, parse_filter_error, read_log
 from kprobe.undo.leftovers import whose
 from kprobe.undo.owners import read_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.definitions.probe import Place, Probe
     from kprobe.tracefs.tracefs import Tracefs
-    from kprobe.words.probe import Place, Probe
 
 BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
 FILTER_HINTS = {
@@ -134,7 +134,7 @@ def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> st
     """Return the line that may be meant, after what was wrong; "" if none is known."""
     if kind in (AlreadyExists, AmbiguousSymbol, NotABoundary) or probe.kind not in ("p", "r"):
         return ""
-    from kprobe.answers.corrections import KernelLanguage, corrections
+    from kprobe.kernel.corrections import KernelLanguage, corrections
 
     shown = probe.in_default_group() if read_session(probe.group) is not None else probe
     line, because = next(corrections(str(shown), KernelLanguage(tracefs)), ("", ""))
@@ -149,7 +149,7 @@ def _hint(tracefs: Tracefs, probe: Probe, says: str) -> str:
     """Return what the kernel's sentence means; of the variables of an event probe, which are fields, what they are."""
     if says != NO_VARIABLE or probe.kind != "e":
         return HINTS.get(says, "")
-    from kprobe.text.format import parse_format
+    from kprobe_text.text.format import parse_format
 
     event = probe.place.symbol.replace(".", "/", 1)
     try:
@@ -189,7 +189,7 @@ def of_tracepoint(probe: Probe) -> str:
     if probe.kind != "t" or not probe.has_own_group:
         return ""
     if probe.group == "syscalls":
-        from kprobe.words.foreign import events
+        from kprobe.definitions.foreign import events
 
         line = events(probe.group, probe.place.symbol)[0]
         return f"{probe.event} is an event without a tracepoint of its own; an event probe on it: '{line}'"
@@ -258,7 +258,7 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
 
 def _fields(tracefs: Tracefs, event: str) -> str:
     """Return the fields that an event's filter can have; "" if they can't be read."""
-    from kprobe.text.format import parse_format
+    from kprobe_text.text.format import parse_format
 
     try:
         fields = parse_format(tracefs.read(f"{event}/format")).fields

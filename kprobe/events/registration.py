@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 
-from kprobe.answers import kinds
-from kprobe.answers.dialect import readme, removal, switch
-from kprobe.answers.errorlog import Words
-from kprobe.answers.listing import Line, delete, find, guess, read_lines
+from kprobe.definitions.probe import GROUP, KPROBES
 from kprobe.errors import AlreadyExists, Unsupported
+from kprobe.kernel import kinds
+from kprobe.kernel.dialect import readme, removal, switch
+from kprobe.kernel.errorlog import Words
+from kprobe.kernel.listing import Line, delete, find, guess, read_lines
 from kprobe.tracefs.turn import Turn
 from kprobe.undo.leftovers import whose
 from kprobe.undo.owners import read_session
 from kprobe.undo.undo import full
-from kprobe.words.probe import GROUP, KPROBES
 
 from . import refusal
 
@@ -23,9 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from kprobe.definitions.probe import Probe
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.undo import Step, Undo
-    from kprobe.words.probe import Probe
 
 
 class Registration:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kprobe.answers.dialect import switch
+from kprobe.definitions import filters
+from kprobe.definitions.probe import KPROBES
 from kprobe.errors import AlreadyExists, FilterRefused, Refused
+from kprobe.kernel.dialect import switch
 from kprobe.undo import markers
 from kprobe.undo.undo import full
-from kprobe.words import filters
-from kprobe.words.probe import KPROBES
 
 from . import refusal
 from .registration import add_probe
@@ -16,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from kprobe.definitions.probe import Probe
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
     from kprobe.undo.undo import Step, Undo
-    from kprobe.words.probe import Probe
 
     from .registration import Registration
 

@@ -8,7 +8,8 @@ from kprobe.errors import UnknownBackend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .installed import EntryPoint
+    from kprobe_text.entry_points import EntryPoint
+
     from .tracefs import Tracefs
 
 GROUP = "kprobe.tracefs"
@@ -57,7 +58,7 @@ def check_spec(spec: str) -> None:
 
 
 def _backend(name: str) -> EntryPoint:
-    from .installed import find, names
+    from kprobe_text.entry_points import find, names
 
     point = find(GROUP, name)
     if point is None:

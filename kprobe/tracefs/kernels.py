@@ -16,7 +16,7 @@ GROUP = "kprobe.kernels"
 ALL = "all"
 
 
-class UnknownKernel(KprobeError):
+class UnknownKernel(KprobeError, ValueError):
     """No kernel that can be opened is meant by that word; `known` are the names of those that there are.
 
     `hint` says what brings that kernel, where that is known.
@@ -53,7 +53,7 @@ class Kernel:
 
 def kernels() -> list[Kernel]:
     """Return the kernels that can be opened without a machine, oldest first; none if no package offers any."""
-    from .installed import entries
+    from kprobe_text.entry_points import entries
 
     return [
         Kernel(one.spec, series=one.series, release=one.release, flavour=one.flavour, place=one.place)
@@ -85,8 +85,9 @@ def _meant(word: str, known: Sequence[Kernel]) -> Kernel:
             return kernel
     if ":" in word:
         return Kernel(word)
+    from kprobe_text.entry_points import names
+
     from .backends import check_spec
-    from .installed import names
 
     hint = ""
     for backend in names(GROUP) if word else ():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeVar
 
-    from kprobe.text import Record
+    from kprobe_text.text import Record
 
     from .waiting import Waiting
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kprobe.answers.dialect import STACK_OF_2009, of_stack
+from kprobe.definitions.probe import Place, Probe
 from kprobe.errors import DefinitionError
-from kprobe.figures.pairs import POINTER
-from kprobe.words.probe import Place, Probe
+from kprobe.kernel.dialect import STACK_OF_2009, of_stack
+from kprobe_text.figures.pairs import POINTER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from kprobe.figures.figure import Figure
-    from kprobe.figures.histogram import Histogram
-    from kprobe.figures.latencies import Latency
-    from kprobe.text import Record
-    from kprobe.words.probe import Probe
-    from kprobe.words.terms import Terms
+    from kprobe.definitions.probe import Probe
+    from kprobe.definitions.terms import Terms
+    from kprobe_text.figures.figure import Figure
+    from kprobe_text.figures.histogram import Histogram
+    from kprobe_text.figures.latencies import Latency
+    from kprobe_text.text import Record
 
 
 class Measured:
@@ -33,7 +33,7 @@ class Measured:
 
         Its probes are at both ends with `Tracer.trace(..., latency=True)`, by which recursive calls are told apart.
         """
-        from kprobe.figures.latencies import Latencies
+        from kprobe_text.figures.latencies import Latencies
 
         from .ends import functions, pointer
 
@@ -48,7 +48,7 @@ class Measured:
         With `count=field` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it
         counted by something else.
         """
-        from kprobe.figures.spreads import Spreads
+        from kprobe_text.figures.spreads import Spreads
 
         figure = Spreads(field)
         with self._begun():
@@ -61,7 +61,7 @@ class Measured:
         With `count=by` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it counted
         by something else.
         """
-        from kprobe.figures.frequencies import Frequencies
+        from kprobe_text.figures.frequencies import Frequencies
 
         figure = Frequencies(by)
         with self._begun():
@@ -73,7 +73,7 @@ class Measured:
 
         They are recorded with `stacktrace=True` in `Tracer.trace`.
         """
-        from kprobe.figures.folded import Folded
+        from kprobe_text.figures.folded import Folded
 
         figure = Folded()
         with self._begun():

@@ -8,8 +8,8 @@ from kprobe.errors import Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.pages.live import RawPipe
     from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.tracing.live import RawPipe
 
 ABSENT = (errno.ENOENT, errno.ENOSYS, errno.EINVAL)  # what a tracefs without them says
 
@@ -22,7 +22,7 @@ def open_raw(tracefs: Tracefs, prefix: str, events: tuple[str, ...], *, insists:
     """
     if not insists and not getattr(tracefs, "has_all_symbols", True):
         return None
-    from kprobe.pages.live import RawPipe
+    from kprobe.tracing.live import RawPipe
 
     try:
         return RawPipe(tracefs, prefix, events=events)

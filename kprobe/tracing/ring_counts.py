@@ -6,14 +6,14 @@ and saves looking for events in text, which costs as much as a third of reading 
 
 from __future__ import annotations
 
-from kprobe.answers.remainder import OVERRUN, READ, numbers
+from kprobe.tracing.remainder import OVERRUN, READ, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.definitions.probe import Probe
+    from kprobe.definitions.terms import Terms
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
-    from kprobe.words.probe import Probe
-    from kprobe.words.terms import Terms
 
 LOST = (OVERRUN, b"dropped events")
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kprobe.answers import denial
-from kprobe.answers.dialect import has_groups
-from kprobe.answers.patterns import expand_all
+from kprobe.definitions.probe import Probe
 from kprobe.events.hist_triggers import count, count_hits
 from kprobe.events.picked import Picked
 from kprobe.events.registration import missed
 from kprobe.events.traced_events import TracedEvents
+from kprobe.kernel import denial
+from kprobe.kernel.dialect import has_groups
+from kprobe.kernel.patterns import expand_all
 from kprobe.undo.cleaning import clear
 from kprobe.undo.instance import Instance, open_instance, pick
 from kprobe.undo.undo import Undo
-from kprobe.words.probe import Probe
 
 from .awaited import Awaited
 from .measured import Measured
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, TypeVar
 
-    from kprobe.answers.remainder import Remainder
+    from kprobe.definitions.probe import Probe
+    from kprobe.definitions.terms import Terms
     from kprobe.events.hist_triggers import HistTriggers
-    from kprobe.pages.live import RawPipe
-    from kprobe.text import Record
     from kprobe.tracefs.tracefs import Stream, Tracefs
+    from kprobe.tracing.live import RawPipe
+    from kprobe.tracing.remainder import Remainder
     from kprobe.undo.owners import Owner
-    from kprobe.words.probe import Probe
-    from kprobe.words.terms import Terms
+    from kprobe_text.text import Record
 
     from .unnamed import NamesByPlace
 
@@ -175,7 +175,7 @@ class Trace(Awaited, Measured):
         return self._rest
 
     def _held(self) -> Remainder:
-        from kprobe.answers.remainder import Remainder
+        from kprobe.tracing.remainder import Remainder
 
         return Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
 
@@ -383,7 +383,7 @@ class Trace(Awaited, Measured):
             while records := self.read_records():
                 yield records
             return
-        from kprobe.text import Parser
+        from kprobe_text.text import Parser
 
         parser = Parser(self.formats().get, live=self.terms.duration is None)
         for data in self.chunks():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kprobe.answers.denial import denied
 from kprobe.errors import Unsupported
+from kprobe.kernel.denial import denied
 from kprobe.tracefs.value import known_value
 from kprobe.undo.processes import PROC
 from kprobe.undo.top_files import TopFile
@@ -12,10 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kprobe.definitions.terms import Terms
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
     from kprobe.undo.undo import Undo
-    from kprobe.words.terms import Terms
 
 WORD = 32  # CPUs between two commas of a mask
 

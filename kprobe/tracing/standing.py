@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kprobe.definitions.probe import Probe
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
-    from kprobe.words.probe import Probe
 
 UNKNOWN = "can't be read"
 

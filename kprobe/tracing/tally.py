@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kprobe.text import Parser, Record
+    from kprobe_text.text import Parser, Record
 
     from .ring_counts import RingCounts
 
@@ -105,7 +105,7 @@ class EventTally:
 
     def records(self, records: list[Record]) -> list[Record]:
         """Count records; return them up to the last that is wanted, and its stack."""
-        from kprobe.text import Event, Lost, StackTrace
+        from kprobe_text.text import Event, Lost, StackTrace
 
         for at, record in enumerate(records):
             if self.is_full and not isinstance(record, StackTrace):
@@ -127,7 +127,7 @@ class EventTally:
             self._lost += int(written) - int(kept)
 
     def _cut(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
-        from kprobe.text import Parser
+        from kprobe_text.text import Parser
 
         if self._parser is None:
             self._parser = Parser(formats().get, live=live)

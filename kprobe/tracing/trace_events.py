@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from typing import Protocol, Self
 
-    from kprobe.text import Event, Record
+    from kprobe_text.text import Event, Record
 
     class Recorded(Protocol):
         """What a `Trace` is to its events."""
@@ -32,7 +32,7 @@ class TraceEvents:
         return self
 
     def __next__(self) -> Event:
-        from kprobe.text import Event
+        from kprobe_text.text import Event
 
         if self._records is None:
             self._records = iter(self._trace)
@@ -42,7 +42,7 @@ class TraceEvents:
         raise StopIteration
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        from kprobe.text import Event
+        from kprobe_text.text import Event
 
         async for record in self._trace:
             if isinstance(record, Event):

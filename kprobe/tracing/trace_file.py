@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from kprobe.answers.denial import denied
+from kprobe.kernel.denial import denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kprobe.answers.remainder import Remainder
     from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.tracing.remainder import Remainder
 
 
 MORE = 2  # lines that an entry may have, of which one is usual

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
+from kprobe.definitions.definition import parse
+from kprobe.definitions.naming import distinct
+from kprobe.definitions.probe import Probe
+from kprobe.definitions.terms import Terms
 from kprobe.events.event_format import event_format
+from kprobe.options.trace_words import with_functions
 from kprobe.undo.owners import this_process
 from kprobe.undo.processes import PROC
-from kprobe.words.definition import parse
-from kprobe.words.naming import distinct
-from kprobe.words.probe import Probe
-from kprobe.words.terms import Terms
-from kprobe.words.trace_words import with_functions
 
 from .session import Trace
 

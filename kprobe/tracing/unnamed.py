@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kprobe.text import Event
+from kprobe_text.text import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kprobe.text import Record
-    from kprobe.words.probe import Probe
+    from kprobe.definitions.probe import Probe
+    from kprobe_text.text import Record
 
 
 class NamesByPlace:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 
-from kprobe.answers.listing import find
+from kprobe.definitions.definition import parse
 from kprobe.errors import KprobeError
+from kprobe.kernel.listing import find
 from kprobe.tracefs.turn import Turn
-from kprobe.words.definition import parse
 
 from . import leftovers, markers
 from .instance import ROOM
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.answers.listing import Line
+    from kprobe.kernel.listing import Line
     from kprobe.tracefs.tracefs import Tracefs
 
     from .leftovers import Leftover

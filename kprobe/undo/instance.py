@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import time
 
-from kprobe.answers.denial import denied
+from kprobe.definitions import filters
 from kprobe.errors import KprobeError, NotPermitted, Refused
+from kprobe.kernel.denial import denied
 from kprobe.tracefs.turn import LOOK
 from kprobe.tracefs.value import known_value
-from kprobe.words import filters
 
 from .undo import full
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kprobe.answers.denial import denied
-from kprobe.answers.listing import read_lines
+from kprobe.definitions.probe import ALL, KPROBES, UPROBES
+from kprobe.kernel.denial import denied
+from kprobe.kernel.listing import read_lines
 from kprobe.tracefs.value import known_value
-from kprobe.words.probe import ALL, KPROBES, UPROBES
 
 from . import owners
 from .instance import ROOM
@@ -15,7 +15,7 @@ KINDS = "prfte"  # as dynamic_events begins its lines, which also shows syntheti
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.answers.listing import Line
+    from kprobe.kernel.listing import Line
     from kprobe.tracefs.tracefs import Tracefs
 
     from .owners import Owner

@@ -11,14 +11,14 @@ from __future__ import annotations
 import errno
 import re
 
-from kprobe.answers.listing import read_lines
-from kprobe.words.probe import KPROBES
+from kprobe.definitions.probe import KPROBES
+from kprobe.kernel.listing import read_lines
 
 from . import leftovers, owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.answers.listing import Line
+    from kprobe.kernel.listing import Line
     from kprobe.tracefs.tracefs import Tracefs
 
 NAME = "kprobe_keeps_"

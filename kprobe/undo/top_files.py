@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import re
 
-from kprobe.answers.denial import denied
+from kprobe.definitions.probe import KPROBES
 from kprobe.errors import Busy
+from kprobe.kernel.denial import denied
 from kprobe.tracefs.turn import Turn
 from kprobe.tracefs.value import value
-from kprobe.words.probe import KPROBES
 
 from . import markers
 from .undo import full

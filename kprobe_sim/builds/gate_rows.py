@@ -8,7 +8,8 @@ release (6.1.190).  The builds that are known exactly are those that profile.ava
 the value of the nearest older row.
 
 Thresholds are right for the builds that they were taken from and a guess for those between.  The question of the same
-name (kprobe_sim/questions) settles a row where it can be asked, and the answer in a build's profile beats this table.
+name (kprobe_sim/builds/questions) settles a row where it can be asked, and the answer in a build's profile beats this
+table.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ ROWS: tuple[Gate, ...] = (
     Gate(
         "first_language",
         ((_START, True), ((2, 6, 33), False)),
-        "kprobe_sim/seeds: tracer-2009 and lwn-2009 against wind-river; commits 413d37d1eb69, 52a11f354970",
+        "scenarios/replays/seeds: tracer-2009 and lwn-2009 against wind-river; commits 413d37d1eb69, 52a11f354970",
     ),
-    _since("first_names", (2, 6, 32), "kprobe_sim/seeds: lwn-2009 (revision 13), tracer-2009; commit eca0d916f642"),
+    _since(
+        "first_names",
+        (2, 6, 32),
+        "scenarios/replays/seeds: lwn-2009 (revision 13), tracer-2009; commit eca0d916f642",
+    ),
     _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),

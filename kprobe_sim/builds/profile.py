@@ -27,8 +27,8 @@ from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.releases import SUFFIX, YEAR, chosen, fitting, where_else
 
-PROFILES = Path(__file__).parents[1] / "profiles"
-DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
+PROFILES = Path(__file__).parent / "profiles"
+DOCUMENTS = Path(__file__).parent / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
 _DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-(?:i386|wind-river)\Z")
 CALLED: Final = {

@@ -10,7 +10,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.columns import Shown
 
 if TYPE_CHECKING:
-    from kprobe_sim.filters.predicate import Predicate
+    from kprobe_sim.language.filters.predicate import Predicate
 
 
 class Deletion(NamedTuple):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.trace_array import TraceArray
+from kprobe_sim.language.primitives.kstrto import LONG_MAX, ULONG_MAX
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import LONG_MAX, ULONG_MAX
 
 if TYPE_CHECKING:
-    from kprobe_sim.filters.predicate import Predicate
+    from kprobe_sim.language.filters.predicate import Predicate
 
 UNLIMITED = ULONG_MAX  # -1 as the kernel counts
 _NUMBER = attrgetter("instance.number")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kprobe_sim.records.field import COMMON_FIELDS, Field
 
 if TYPE_CHECKING:
-    from kprobe_sim.fetch.argument import FetchArg
+    from kprobe_sim.language.fetch.argument import FetchArg
 
 
 def field_line(field: Field, *, array_length: bool) -> str:

@@ -9,7 +9,7 @@ from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, EventFiles
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.events.tracing import Tracing
-from kprobe_sim.parsing.module_events import ModuleEvents
+from kprobe_sim.language.primitives.module_events import ModuleEvents
 
 
 class Instance(TraceArray):

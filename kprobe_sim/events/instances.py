@@ -9,7 +9,7 @@ from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, EventFiles
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.tracing import Tracing
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 
 _NAME_MAX = 255
 

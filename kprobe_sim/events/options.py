@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping, Sequence
 
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 
 # options that a new instance doesn't inherit (trace.c ZEROED_TRACE_FLAGS)
 NOT_INHERITED = frozenset({"event-fork", "function-fork", "trace_printk_dest", "copy_trace_marker"})

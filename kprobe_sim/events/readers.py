@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 
 
 class Readers:

@@ -12,10 +12,10 @@ from kprobe_sim.events.function_lists import Chosen, FunctionLists
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS, SET_AT_FIRST, TRACER_OPTIONS, UNRECORDED, TraceOptions
 from kprobe_sim.events.readers import Readers
 from kprobe_sim.events.tracing import Tracing
+from kprobe_sim.language.primitives.errlog import ErrorLog
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.machine.clock import TraceClock
 from kprobe_sim.machine.task import SavedCmdlines, Task
-from kprobe_sim.parsing.errlog import ErrorLog
-from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.entry_type import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.ring import PAGE_DATA, RingBuffer
 

@@ -12,10 +12,10 @@ from kprobe_sim.kernel.activity_file import Declared, read
 from kprobe_sim.kernel.opens import NEWEST, before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.step import Step
+from kprobe_sim.language.primitives.toml_values import cut, several, toml
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.toml_values import cut, several, toml
 
-_BUILT_IN = Path(__file__).parents[1] / "activities"
+_BUILT_IN = Path(__file__).parent / "activities"
 _OPENS = "opens"
 _LONGEST = 500  # characters that are said of a call
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kprobe_sim.hits.call import REGISTERS
+from kprobe_sim.events.static.syscall_numbers import syscall_number
 from kprobe_sim.kernel.step import Step
+from kprobe_sim.language.primitives import toml_values as values
 from kprobe_sim.machine.task import Task
-from kprobe_sim.parsing import toml_values as values
-from kprobe_sim.static_events.syscall_numbers import syscall_number
+from kprobe_sim.probes.hits.call import REGISTERS
 
 Declared = tuple[str, int | None, str]  # name, size (None: the build's), module
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 from kprobe_sim.builds import profile
-from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.kernel.activity import Activity, load
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.probes.fprobes import STUB
 from kprobe_sim.releases import SUFFIX
 from kprobe_sim.standard_files import say
+from kprobe_sim.tree.files.inprocess import SimTracefs
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):

@@ -18,29 +18,29 @@ from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.events.static_table import StaticEvents
 from kprobe_sim.events.tracing import Tracing
-from kprobe_sim.files.inprocess import SimTracefs
-from kprobe_sim.files.operation import Heard
-from kprobe_sim.hits.call import Call
-from kprobe_sim.hits.hits import Hits
-from kprobe_sim.hits.program_call import PROGRAM_BASE, ProgramCall
 from kprobe_sim.machine.clock import TSC_KHZ
 from kprobe_sim.machine.simulated import INIT, SimulatedMachine
 from kprobe_sim.machine.task import Task
+from kprobe_sim.probes.hits.call import Call
+from kprobe_sim.probes.hits.hits import Hits
+from kprobe_sim.probes.hits.program_call import PROGRAM_BASE, ProgramCall
 from kprobe_sim.probes.kprobes import Kprobes
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.registry import ProbeRegistry
+from kprobe_sim.tree.files.inprocess import SimTracefs
+from kprobe_sim.tree.files.operation import Heard
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree import InstanceDir
 from kprobe_sim.tree.tree_parts import TreeParts
 
 if TYPE_CHECKING:
-    from kprobe_sim.files.node import Node
-    from kprobe_sim.filters.predicate import Predicate
-    from kprobe_sim.hist.files import HistFiles
-    from kprobe_sim.hits.program_hits import ProgramHits
-    from kprobe_sim.static_events.emission import Emission
-    from kprobe_sim.static_events.static_record import FieldValue
-    from kprobe_sim.static_events.task_life import SystemCall, TaskLife
+    from kprobe_sim.events.hist.files import HistFiles
+    from kprobe_sim.events.static.emission import Emission
+    from kprobe_sim.events.static.static_record import FieldValue
+    from kprobe_sim.events.static.task_life import SystemCall, TaskLife
+    from kprobe_sim.language.filters.predicate import Predicate
+    from kprobe_sim.probes.hits.program_hits import ProgramHits
+    from kprobe_sim.tree.files.node import Node
 
 
 class SimulatedKernel:
@@ -94,29 +94,29 @@ class SimulatedKernel:
     @cached_property
     def statics(self) -> Emission:
         """What emits static events."""
-        from kprobe_sim.static_events.emission import Emission
+        from kprobe_sim.events.static.emission import Emission
 
         return Emission(self.instances, self._recorder)
 
     @cached_property
     def programs(self) -> ProgramHits:
         """What programs do."""
-        from kprobe_sim.hits.program_hits import ProgramHits
+        from kprobe_sim.probes.hits.program_hits import ProgramHits
 
         return ProgramHits(self.instances, self.probes.uprobes, self._recorder)
 
     @cached_property
     def life(self) -> TaskLife:
         """The static events of what tasks do."""
-        from kprobe_sim.static_events.task_life import TaskLife
+        from kprobe_sim.events.static.task_life import TaskLife
 
         return TaskLife(self.top, self.statics)
 
     @cached_property
     def hists(self) -> HistFiles:
         """What trigger files do with histograms."""
-        from kprobe_sim.hist.files import HistFiles
-        from kprobe_sim.hist.synthetic import SyntheticTargets
+        from kprobe_sim.events.hist.files import HistFiles
+        from kprobe_sim.events.hist.synthetic import SyntheticTargets
         from kprobe_sim.tree.trigger_file import set_filter
 
         return HistFiles(SyntheticTargets(self.instances, self._recorder), set_filter)
@@ -271,7 +271,7 @@ class SimulatedKernel:
         """
         if not 0 <= cpu < self.cpus:
             raise ValueError(f"there is no CPU {cpu}")
-        from kprobe_sim.static_events.emission import Context
+        from kprobe_sim.events.static.emission import Context
 
         context = Context(flags, preempt_count)
         with self.condition:
@@ -387,6 +387,6 @@ def _kprobes(gates: Gates) -> Callable[[DynEventList], Kprobes]:
     """Return what makes the kprobes of a kernel."""
     if not gates.first_language:
         return Kprobes
-    from kprobe_sim.first.kprobes import FirstKprobes
+    from kprobe_sim.probes.of_2009.kprobes import FirstKprobes
 
     return FirstKprobes

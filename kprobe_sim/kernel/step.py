@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kprobe_sim.hits.call import Call
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.probes.hits.call import Call
 
 
 class Step(NamedTuple):

@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.hits.call import Call
+from kprobe_sim.events.static.task_life import SystemCall
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.static_events.task_life import SystemCall
+from kprobe_sim.probes.hits.call import Call
 
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c
 AT_FDCWD = -100

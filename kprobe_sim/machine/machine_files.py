@@ -8,8 +8,8 @@ import stat
 from collections.abc import Hashable, Mapping
 from functools import cache
 
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.refusal import refuse
 
 _NAME_MAX = 255
 _PATH_MAX = 4096  # bytes of a path, the NUL included

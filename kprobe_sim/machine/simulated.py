@@ -12,13 +12,13 @@ from kprobe_sim.builds.functions import Functions
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
+from kprobe_sim.language.primitives.toml_values import CPUS
 from kprobe_sim.machine.clock import TSC_KHZ, VirtualClock, clock_facts
 from kprobe_sim.machine.kernel_log import KernelLog
 from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
 from kprobe_sim.machine.task import SavedCmdlines, Task
-from kprobe_sim.parsing.toml_values import CPUS
 
 INIT = Task(1, "init")
 _TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Deletion
-from kprobe_sim.fetch.argument import MAX_ARGUMENTS, FetchArg, compile_argument
-from kprobe_sim.fetch.btf_arguments import expand_arguments
-from kprobe_sim.fetch.expression import Scope
+from kprobe_sim.language.fetch.argument import MAX_ARGUMENTS, FetchArg, compile_argument
+from kprobe_sim.language.fetch.btf_arguments import expand_arguments
+from kprobe_sim.language.fetch.expression import Scope
+from kprobe_sim.language.primitives.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
+from kprobe_sim.language.primitives.refusal import Declined, Refusal
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
-from kprobe_sim.parsing.refusal import Declined, Refusal
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, Spot, split_offset
 
 DEFAULT_GROUP = "kprobes"

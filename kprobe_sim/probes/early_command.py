@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Deletion
-from kprobe_sim.fetch.early_argument import compile_all_early, split_symbol
-from kprobe_sim.fetch.expression import Scope
+from kprobe_sim.language.fetch.early_argument import compile_all_early, split_symbol
+from kprobe_sim.language.fetch.expression import Scope
+from kprobe_sim.language.primitives.kstrto import UINT_MAX, is_digit, is_name, kstrtouint, read_ulong
+from kprobe_sim.language.primitives.refusal import Printed
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, kstrtouint, read_ulong
-from kprobe_sim.parsing.refusal import Printed
 from kprobe_sim.probes.command import Creation
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from kprobe_sim.events.event_file import EventFile, Hit, Trigger
 from kprobe_sim.events.recording import Recorder
-from kprobe_sim.fetch.event_field import RECORD
-from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.language.fetch.event_field import RECORD
+from kprobe_sim.language.filters.predicate import Predicate
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.state import Current, State, task_address
 from kprobe_sim.machine.task import Task

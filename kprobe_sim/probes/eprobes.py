@@ -14,14 +14,14 @@ from kprobe_sim.builds.prototypes import PrototypeTable
 from kprobe_sim.events.dyn_event import DynamicEvent, DynEvent
 from kprobe_sim.events.event import Event, Find
 from kprobe_sim.events.event_file import EventFile
-from kprobe_sim.fetch.argument import FetchArg
-from kprobe_sim.fetch.btf_arguments import LAST_SLOT, follow_fields, split_field
-from kprobe_sim.fetch.evaluate import compile_arguments
-from kprobe_sim.fetch.event_field import packed
-from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source
-from kprobe_sim.filters.predicate import Predicate
-from kprobe_sim.parsing.kstrto import is_name
-from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.language.fetch.argument import FetchArg
+from kprobe_sim.language.fetch.btf_arguments import LAST_SLOT, follow_fields, split_field
+from kprobe_sim.language.fetch.evaluate import compile_arguments
+from kprobe_sim.language.fetch.event_field import packed
+from kprobe_sim.language.fetch.expression import Deref, Expression, From, Scope, Source
+from kprobe_sim.language.filters.predicate import Predicate
+from kprobe_sim.language.primitives.kstrto import is_name
+from kprobe_sim.language.primitives.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, refused_register
 from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent

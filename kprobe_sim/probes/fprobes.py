@@ -14,14 +14,14 @@ from typing import ClassVar
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
-from kprobe_sim.fetch.argument import FetchArg
-from kprobe_sim.fetch.btf_arguments import Function
-from kprobe_sim.fetch.evaluate import compile_arguments
-from kprobe_sim.fetch.expression import Expression, Scope
+from kprobe_sim.language.fetch.argument import FetchArg
+from kprobe_sim.language.fetch.btf_arguments import Function
+from kprobe_sim.language.fetch.evaluate import compile_arguments
+from kprobe_sim.language.fetch.expression import Expression, Scope
+from kprobe_sim.language.primitives.kstrto import is_digit
+from kprobe_sim.language.primitives.name_glob import globbed
+from kprobe_sim.language.primitives.refusal import Declined, Refusal, refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import is_digit
-from kprobe_sim.parsing.name_glob import globbed
-from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import (
     RETURN_SUFFIX,
     read_arguments,

@@ -11,11 +11,11 @@ from typing import ClassVar
 
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
-from kprobe_sim.fetch.direct import compile_direct
-from kprobe_sim.fetch.evaluate import compile_arguments, compile_counted, compile_exactly
-from kprobe_sim.fetch.faults import BY_RULE
-from kprobe_sim.parsing.kstrto import ULONG_MAX
-from kprobe_sim.parsing.refusal import Printed, refuse
+from kprobe_sim.language.fetch.direct import compile_direct
+from kprobe_sim.language.fetch.evaluate import compile_arguments, compile_counted, compile_exactly
+from kprobe_sim.language.fetch.faults import BY_RULE
+from kprobe_sim.language.primitives.kstrto import ULONG_MAX
+from kprobe_sim.language.primitives.refusal import Printed, refuse
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.early_command import early_failure, read_early
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent

@@ -8,10 +8,10 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import argument_field, counted, format_text, head_fields, print_format
-from kprobe_sim.fetch.argument import FetchArg
-from kprobe_sim.fetch.direct import Direct
-from kprobe_sim.fetch.evaluate import Evaluate
-from kprobe_sim.fetch.text import ArgumentsText
+from kprobe_sim.language.fetch.argument import FetchArg
+from kprobe_sim.language.fetch.direct import Direct
+from kprobe_sim.language.fetch.evaluate import Evaluate
+from kprobe_sim.language.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
 from kprobe_sim.machine.symbol_text import Covering, TextCache
 from kprobe_sim.records.columns import Part, Rows, Shown

@@ -13,9 +13,9 @@ from kprobe_sim.events.dyn_event import Deletion, DynamicEvent, DynEvent, EventH
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.events.instances import Instances
+from kprobe_sim.language.primitives.errlog import ErrorLog
+from kprobe_sim.language.primitives.refusal import Printed, Refusal, refuse
 from kprobe_sim.machine.simulated import SimulatedMachine
-from kprobe_sim.parsing.errlog import ErrorLog
-from kprobe_sim.parsing.refusal import Printed, Refusal, refuse
 from kprobe_sim.probes.probe_event import Probe, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints
 

@@ -14,12 +14,12 @@ from kprobe_sim.builds.prototypes import PrototypeTable
 from kprobe_sim.builds.recorded import ENDBR
 from kprobe_sim.builds.symbol import Placement, Symbol
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.fetch.argument import FetchArg
-from kprobe_sim.fetch.btf_arguments import Function
-from kprobe_sim.fetch.expression import From, Source
+from kprobe_sim.language.fetch.argument import FetchArg
+from kprobe_sim.language.fetch.btf_arguments import Function
+from kprobe_sim.language.fetch.expression import From, Source
+from kprobe_sim.language.primitives.kstrto import ULONG_MAX, kstrtol
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtol
-from kprobe_sim.parsing.refusal import refuse
 
 MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
 _MODULES = 0xFFFFFFFFA0000000  # where the kernel's image ends at the latest: Documentation/x86/x86_64/mm.txt

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import DynEvent, EventHost, Operations
 from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.language.primitives.errlog import ErrorLog
+from kprobe_sim.language.primitives.kstrto import tokens
+from kprobe_sim.language.primitives.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.machine.simulated import SimulatedMachine
-from kprobe_sim.parsing.errlog import ErrorLog
-from kprobe_sim.parsing.kstrto import tokens
-from kprobe_sim.parsing.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.probes.command import read_deletion
 from kprobe_sim.probes.early_command import Nothing, early_deletion, read_head
 from kprobe_sim.probes.fprobes import Fprobes

@@ -1,6 +1,6 @@
 """Synthetic events: read, refused and listed (trace_events_synth.c of 6.1.190, 6.12.117 and 7.2.13; fixtures/kinds).
 
-Histograms emit them (kprobe_sim.hist.action).
+Histograms emit them (kprobe_sim.events.hist.action).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import Deletion, DynEvent, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import format_text
-from kprobe_sim.parsing.kstrto import is_name, tokens
-from kprobe_sim.parsing.refusal import Declined, refuse
+from kprobe_sim.language.primitives.kstrto import is_name, tokens
+from kprobe_sim.language.primitives.refusal import Declined, refuse
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic_field import FieldFault, SyntheticField, read_early_fields, read_field
 from kprobe_sim.probes.synthetic_record import text_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from kprobe_sim.language.primitives.kstrto import is_name, kstrtouint
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import is_name, kstrtouint
-from kprobe_sim.parsing.refusal import refuse
 
 _MAX_STRING = 256  # STR_VAR_LEN_MAX
 _WORD = 8

@@ -11,14 +11,14 @@ from typing import ClassVar
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
-from kprobe_sim.fetch.argument import FetchArg
-from kprobe_sim.fetch.early_argument import compile_all_early
-from kprobe_sim.fetch.evaluate import compile_arguments
-from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
-from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
+from kprobe_sim.language.fetch.argument import FetchArg
+from kprobe_sim.language.fetch.early_argument import compile_all_early
+from kprobe_sim.language.fetch.evaluate import compile_arguments
+from kprobe_sim.language.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
+from kprobe_sim.language.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
+from kprobe_sim.language.primitives.kstrto import is_digit, is_name, kstrtol, kstrtoul
+from kprobe_sim.language.primitives.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.machine.machine_files import FileFacts
-from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
-from kprobe_sim.parsing.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.early_command import check_names, read_head
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent

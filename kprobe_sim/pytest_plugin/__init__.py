@@ -53,12 +53,7 @@ from .fixtures import (
     workload,
 )
 from .options import pytest_addoption
-from .reporting import (
-    pytest_report_teststatus,
-    pytest_runtest_call,
-    pytest_runtest_makereport,
-    pytest_runtest_protocol,
-)
+from .reporting import pytest_report_teststatus, pytest_runtest_call, pytest_runtest_makereport, pytest_runtest_protocol
 
 __all__ = [
     "check_clean",

@@ -15,22 +15,22 @@ from .wrapping import wrapping
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Have workers share tests by files, before pytest-xdist looks at that, in whichever order the two were loaded."""
     if has_guests(config):
-        from kprobe_sim.testing.workers import share_by_files
+        from kprobe_sim.pytest_plugin.workers import share_by_files
 
         share_by_files(config.option)
     return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from kprobe_sim.testing.machine_reports import MachineReports
+    from kprobe_sim.pytest_plugin.machine_reports import MachineReports
 
     config.pluginmanager.register(MachineReports(), "kprobe machines")
-    from kprobe_sim.testing.unsupported import Unsupported
+    from kprobe_sim.pytest_plugin.unsupported import Unsupported
 
     config.pluginmanager.register(Unsupported(), "kprobe unsupported")
     full = [full_spec(spec) for spec in specs(config)]
     if len(set(full)) > 1:
-        from kprobe_sim.testing.kernel_table import KernelTable
+        from kprobe_sim.pytest_plugin.kernel_table import KernelTable
 
         config.pluginmanager.register(KernelTable(full), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
@@ -61,7 +61,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(f"{source(session.config)}{spec}: {error}") from None
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and has_guests(session.config):
-        from kprobe_sim.testing.workers import advice
+        from kprobe_sim.pytest_plugin.workers import advice
 
         if said := advice(session.config.option):
             terminal.write_line(said)
@@ -100,8 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _trace_texts(config: pytest.Config) -> list[Any]:
-    from kprobe.corpus import CorpusError
-    from kprobe.readers.texts import chosen
+    from kprobe_corpus.parsers.texts import chosen
+    from kprobe_corpus.traces import CorpusError
 
     words = [config.getoption(f"trace_{what}") for what in ("kernels", "scenarios")]
     try:

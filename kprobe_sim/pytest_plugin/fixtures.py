@@ -14,12 +14,12 @@ from .reporting import reports, unsupported
 
 if TYPE_CHECKING:
     from kprobe import Tracer
-    from kprobe.readers.texts import TraceText
     from kprobe.tracefs.tracefs import Tracefs
+    from kprobe_corpus.parsers.texts import TraceText
     from kprobe_sim.kernel.simulated import SimulatedKernel
     from kprobe_sim.kernel.workload import Workload
-    from kprobe_sim.testing.hygiene import Hygiene
-    from kprobe_sim.testing.machines import Backend
+    from kprobe_sim.pytest_plugin.machines import Backend
+    from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
 _HYGIENE = pytest.StashKey["Hygiene"]()
 _STILL = {"sys_kernel_tracing", "simulated_machine"}  # with them the machine's time moves only when it is looked at
@@ -36,7 +36,7 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The backend of one spec, which is opened when a test needs it."""
     with _real_files():
         from kprobe.tracefs.backends import open_tracefs
-        from kprobe_sim.testing.machines import Backend
+        from kprobe_sim.pytest_plugin.machines import Backend
 
     with Backend(_spec(request), open_tracefs, reports(request.config).note) as backend:
         yield backend
@@ -52,8 +52,8 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
         module.addfinalizer(tracefs_backend.end_module)
     own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     with _real_files():
-        from kprobe_sim.testing.machines import Unusable
-        from kprobe_sim.testing.unsupported import REASON
+        from kprobe_sim.pytest_plugin.machines import Unusable
+        from kprobe_sim.pytest_plugin.unsupported import REASON
 
         try:
             # a guest may have to be waited for, and says so on standard error
@@ -139,7 +139,7 @@ def simulated_machine(kernel: SimulatedKernel, fs: Any) -> Iterator[SimulatedKer
 def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
     with _real_files():
-        from kprobe.tracefs.installed import find
+        from kprobe_text.entry_points import find
 
         found = find("kprobe.workload", kind(tracefs_backend.spec))
         if found is None:
@@ -153,7 +153,7 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
 def _hygiene(request: pytest.FixtureRequest, backend: Backend, tracefs: Any) -> Hygiene:
     """Return what looks after a tracefs from now on."""
     with _real_files():
-        from kprobe_sim.testing.hygiene import Hygiene
+        from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
         found = request.node.stash[_HYGIENE] = Hygiene(tracefs)
     owner = tracefs.kernel if backend.is_simulated else tracefs

@@ -12,8 +12,8 @@ from .options import limit
 from .wrapping import wrapping
 
 if TYPE_CHECKING:
-    from kprobe_sim.testing.machine_reports import MachineReports
-    from kprobe_sim.testing.unsupported import Unsupported
+    from kprobe_sim.pytest_plugin.machine_reports import MachineReports
+    from kprobe_sim.pytest_plugin.unsupported import Unsupported
 
 
 @wrapping
@@ -36,7 +36,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Limit how long a test waits, whether by a trace of the tracer's or by a read of a simulated file."""
     from kprobe.tracing.waiting import Limited
-    from kprobe_sim.files.patience import Patience, limited
+    from kprobe_sim.tree.files.patience import Patience, limited
 
     seconds = limit(item)
     with Limited(seconds), limited(None if seconds is None else Patience(seconds, _overdue)):
@@ -45,7 +45,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
     """Return the failure of a test that has waited too long: what code under test can't mean to catch."""
-    from kprobe_sim.testing.waits import overdue
+    from kprobe_sim.pytest_plugin.waits import overdue
 
     return pytest.fail.Exception(overdue(seconds, tracefs, path))
 
@@ -53,7 +53,7 @@ def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
 @wrapping
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Fail a test of whose threads one has waited too long, or in which the failure was caught."""
-    from kprobe_sim.files.patience import patience
+    from kprobe_sim.tree.files.patience import patience
 
     result = yield
     limit = patience()
@@ -73,7 +73,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 @contextlib.contextmanager
 def _told(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> Iterator[None]:
     """Have a refusal shown in the kernel's words, without our frames."""
-    from kprobe_sim.testing.refusals import noted, told
+    from kprobe_sim.pytest_plugin.refusals import noted, told
 
     values = getattr(item, "funcargs", {})
     owner = values.get("sys_kernel_tracing") or values.get("simulated_machine")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kprobe_sim.builds import profile
+from kprobe_sim.language.primitives.toml_values import cut
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.toml_values import cut
 from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
 from kprobe_sim.scenarios.entry import about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render

@@ -13,11 +13,11 @@ from typing import Any
 from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.hits.call import Call
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.workload import MEMORY
+from kprobe_sim.language.primitives import toml_values as values
 from kprobe_sim.machine.clock import VirtualClock
-from kprobe_sim.parsing import toml_values as values
+from kprobe_sim.probes.hits.call import Call
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.scenarios.scenario import Scenario

@@ -33,8 +33,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.builds.profile import CALLED, Profile
+from kprobe_sim.language.primitives import toml_values as values
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing import toml_values as values
 from kprobe_sim.scenarios.steps import ScenarioStep, steps_of
 
 _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")

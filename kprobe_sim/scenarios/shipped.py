@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kprobe_sim.parsing.toml_values import toml
+from kprobe_sim.language.primitives.toml_values import toml
 
 _SHIPPED = Path(__file__).parent / "shipped"
 

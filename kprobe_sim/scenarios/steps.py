@@ -21,9 +21,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kprobe_sim.language.primitives import toml_values as values
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing import toml_values as values
 
 ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100

@@ -14,8 +14,8 @@ from typing import Any
 
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.language.fetch.argument import FetchArg
 from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.machine.symbol_text import symbol_text
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Sequence
 
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import cut

@@ -10,9 +10,9 @@ from operator import itemgetter
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.machine.symbol_text import TextCache
-from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
 from kprobe_sim.records.columns import Part, Rows, column, lengths_of, merged, text_of
 from kprobe_sim.records.entry_type import TRACE_PRINT

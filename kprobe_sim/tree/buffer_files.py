@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.files.node import OpenFile, Seek
-from kprobe_sim.parsing.refusal import refuse
-from kprobe_sim.parsing.words import number_from_user
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.language.primitives.words import number_from_user
 from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.tree.files.node import OpenFile, Seek
 from kprobe_sim.tree.first_records import padded
 from kprobe_sim.tree.trace_file import Trace, poll_mask
 

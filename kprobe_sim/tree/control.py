@@ -10,11 +10,11 @@ from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event import listed
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.language.primitives.kstrto import ULONG_MAX, kstrtoul
+from kprobe_sim.language.primitives.module_events import ModuleEvents
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.language.primitives.words import BLANKS, next_word, number_from_user
 from kprobe_sim.machine.clock import ns2usecs
-from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtoul
-from kprobe_sim.parsing.module_events import ModuleEvents
-from kprobe_sim.parsing.refusal import refuse
-from kprobe_sim.parsing.words import BLANKS, next_word, number_from_user
 
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE

@@ -14,13 +14,13 @@ from functools import partial
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.events.dyn_event import Operations
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.files.node import OpenFile, Seek
-from kprobe_sim.files.seqfile import Seq, lines, single
-from kprobe_sim.files.simple import Fixed, FixedGeneric, Generic, Get, PutBytes, RbSimple, Simple, Unseekable
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.buffer_files import RawPipe, SnapshotFile
+from kprobe_sim.tree.files.node import OpenFile, Seek
+from kprobe_sim.tree.files.seqfile import Seq, lines, single
+from kprobe_sim.tree.files.simple import Fixed, FixedGeneric, Generic, Get, PutBytes, RbSimple, Simple, Unseekable
 from kprobe_sim.tree.function_filter import FunctionList
 from kprobe_sim.tree.marks import mark, mark_raw
 from kprobe_sim.tree.trace_file import Trace, TracePipe

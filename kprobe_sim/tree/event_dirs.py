@@ -12,11 +12,11 @@ from functools import partial
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
-from kprobe_sim.files.seqfile import Seq, single
-from kprobe_sim.files.simple import Get, Once, PutBytes, Simple
-from kprobe_sim.parsing.refusal import refuse
-from kprobe_sim.parsing.words import as_file, of_file
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.language.primitives.words import as_file, of_file
+from kprobe_sim.tree.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.tree.files.seqfile import Seq, single
+from kprobe_sim.tree.files.simple import Get, Once, PutBytes, Simple
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree_parts import TreeParts
 
@@ -250,7 +250,7 @@ class EventDir(EventsNode):
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
 
     def _hist(self) -> bytes:
-        from kprobe_sim.hist.files import hist_text
+        from kprobe_sim.events.hist.files import hist_text
 
         return hist_text(self._live())
 
@@ -269,7 +269,7 @@ class EventDir(EventsNode):
 
     def _truncate_trigger(self) -> None:
         if self._file.triggers:
-            from kprobe_sim.hist.files import drop_hist_triggers
+            from kprobe_sim.events.hist.files import drop_hist_triggers
 
             drop_hist_triggers(self._file)
 

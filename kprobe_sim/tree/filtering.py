@@ -8,11 +8,11 @@ from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.trace_array import TraceArray
-from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
-from kprobe_sim.filters.filter_file import FilterState, group_text, write_filter, write_group_filter
-from kprobe_sim.filters.predicate import Predicate, compile_filter
-from kprobe_sim.filters.predicate_term import FilterContext
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.filters.errors import LOG_LOCATION, FilterRefused
+from kprobe_sim.language.filters.filter_file import FilterState, group_text, write_filter, write_group_filter
+from kprobe_sim.language.filters.predicate import Predicate, compile_filter
+from kprobe_sim.language.filters.predicate_term import FilterContext
+from kprobe_sim.language.primitives.refusal import refuse
 
 
 def put_filter(file: EventFile, data: bytes) -> None:

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from kprobe_sim.events.function_lists import Chosen
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.files.seqfile import Seq
-from kprobe_sim.parsing.kstrto import LONG_MAX, kstrtoul, simple_strtoul
-from kprobe_sim.parsing.name_glob import matching
-from kprobe_sim.parsing.refusal import refuse
-from kprobe_sim.parsing.words import BLANKS, next_word
+from kprobe_sim.language.primitives.kstrto import LONG_MAX, kstrtoul, simple_strtoul
+from kprobe_sim.language.primitives.name_glob import matching
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.language.primitives.words import BLANKS, next_word
+from kprobe_sim.tree.files.seqfile import Seq
 
 # what a list reads that holds nothing
 EMPTY = {

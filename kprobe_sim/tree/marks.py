@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from kprobe_sim.events.event_file import Hit, run_triggers
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.machine.task import Task
-from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.entry_type import TRACE_PRINT
 
 

@@ -8,9 +8,9 @@ from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.events.trace_array import TraceArray
-from kprobe_sim.files.node import OpenFile
-from kprobe_sim.files.simple import File
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.tree.files.node import OpenFile
+from kprobe_sim.tree.files.simple import File
 
 
 class Modes(NamedTuple):

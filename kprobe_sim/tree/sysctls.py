@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kprobe_sim.files.node import Node, OpenFile
-from kprobe_sim.files.simple import Once
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.tree.files.node import Node, OpenFile
+from kprobe_sim.tree.files.simple import Once
 
 if TYPE_CHECKING:
     from kprobe_sim.machine.simulated import SimulatedMachine

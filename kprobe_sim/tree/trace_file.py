@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.files.node import OpenFile, Seek
-from kprobe_sim.files.seqfile import Seq
 from kprobe_sim.records.ring import RingBuffer
 from kprobe_sim.records.trace_seq import Cut
 from kprobe_sim.records.unread import Unread
+from kprobe_sim.tree.files.node import OpenFile, Seek
+from kprobe_sim.tree.files.seqfile import Seq
 
 if TYPE_CHECKING:
     from kprobe_sim.text.lines import Lines

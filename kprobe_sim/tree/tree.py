@@ -13,12 +13,12 @@ from functools import partial
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS
-from kprobe_sim.files.node import DirNode, Node
-from kprobe_sim.files.seqfile import Seq, lines
-from kprobe_sim.files.simple import Generic
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.tree.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES, TOP, Control
 from kprobe_sim.tree.event_dirs import EventsDir
+from kprobe_sim.tree.files.node import DirNode, Node
+from kprobe_sim.tree.files.seqfile import Seq, lines
+from kprobe_sim.tree.files.simple import Generic
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree_parts import TreeParts
 

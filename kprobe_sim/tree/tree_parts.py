@@ -11,7 +11,7 @@ from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.modes import Modes
 
 if TYPE_CHECKING:
-    from kprobe_sim.hist.files import HistFiles
+    from kprobe_sim.events.hist.files import HistFiles
 
 
 class TreeParts(NamedTuple):

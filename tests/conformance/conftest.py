@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.testing.unsupported import has_function
+from kprobe_sim.pytest_plugin.unsupported import has_function
 from kprobe_vm.recording.functions import KINDS, NEWEST
 
 from .builds import Answered, Build, build_of, of_kernel

@@ -12,7 +12,7 @@ import pytest
 
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.testing.unsupported import REASON
+from kprobe_sim.pytest_plugin.unsupported import REASON
 
 from .builds import SUFFIX
 

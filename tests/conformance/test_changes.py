@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from kprobe_lab.changes.corpus import corpus
+from kprobe_lab.changes.language import shell
+from kprobe_lab.changes.response import asked
+from kprobe_lab.sides.reference import simulated
+from kprobe_lab.sides.side import Side
 from kprobe_sim.builds.profile import Profile
-from kprobe_vm.changes.corpus import corpus
-from kprobe_vm.changes.language import shell
-from kprobe_vm.changes.response import asked
-from kprobe_vm.sides.reference import simulated
-from kprobe_vm.sides.side import Side
 
 EVERY = 18  # of the operations
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kprobe.check import Statement, statements
-from kprobe.check.answers import Asked
-from kprobe.check.meanings import remarks
 from kprobe.undo.owners import Owner
+from kprobe_check import Statement, statements
+from kprobe_check.answers import Asked
+from kprobe_check.meanings import remarks
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.profile import Profile
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.testing.pristine import Pristine
+from kprobe_sim.pytest_plugin.pristine import Pristine
 
 from .leftovers import LEFTOVERS, differs, leave, state
 from .older import spare_variables

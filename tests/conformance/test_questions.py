@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.questions.answers import ask
+from kprobe_sim.builds.questions.answers import ask
 
 MODULES = {"module_symbols_counted", "vmlinux_wins"}  # a guest may have none
 

@@ -8,8 +8,8 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.cli import main
-from kprobe.pages.live import RawPipe
-from kprobe.text import FAULT, Event, Header, Lost, Marker, Parser, RawMarker, Record, StackTrace
+from kprobe.tracing.live import RawPipe
+from kprobe_text.text import FAULT, Event, Header, Lost, Marker, Parser, RawMarker, Record, StackTrace
 
 from .builds import Build
 from .text import define, show_only

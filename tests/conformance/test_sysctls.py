@@ -12,7 +12,7 @@ import pytest
 from kprobe_sim.builds.gates import Gates, gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.expose.python.machine import MachineTree
-from kprobe_sim.files.node import DirNode
+from kprobe_sim.tree.files.node import DirNode
 
 from .text import define, show_only, switch, traced
 

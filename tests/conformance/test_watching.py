@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.figures.latencies import Latencies
-from kprobe.pages.live import RawPipe
+from kprobe.tracing.live import RawPipe
+from kprobe_text.figures.latencies import Latencies
 
 from .test_histograms import has_hist
 from .text import define

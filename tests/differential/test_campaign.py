@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from kprobe_vm.comparison.campaign import Campaign
+from kprobe_lab.comparison.campaign import Campaign
+from kprobe_lab.generators.cases import AREAS
+from kprobe_lab.sides.reference import Reference, release_of
 from kprobe_vm.errors import GuestPanic
-from kprobe_vm.generators.cases import AREAS
-from kprobe_vm.sides.reference import Reference, release_of
 
 OPERATIONS = 250  # of each kind
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_lab.comparison.campaign_shards import Plan, Stretch, lacking, stretches
+from kprobe_lab.comparison.diff import plan_of
 from kprobe_sim.builds.profile import load
 from kprobe_vm import cli
-from kprobe_vm.comparison.campaign_shards import Plan, Stretch, lacking, stretches
-from kprobe_vm.comparison.diff import plan_of
 
 PLAN = Plan("6.1", "sim:6.12")
 

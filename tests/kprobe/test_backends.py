@@ -11,8 +11,8 @@ import pytest
 
 from kprobe.errors import UnknownBackend
 from kprobe.tracefs.backends import GROUP, chosen, open_tracefs
-from kprobe.tracefs.installed import find, names
 from kprobe.tracefs.tracefs import LocalTracefs
+from kprobe_text.entry_points import find, names
 
 
 def install(info: Path, *points: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.cli import main
-from kprobe.command.output import Output
 from kprobe_sim import SimulatedKernel
+from kprobe_text.terminal.output import Output
 
 PROBE = "p:do_sys_openat2"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.command.output import Output
+from kprobe_text.terminal.output import Output
 
 LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
 HEADER = b"# tracer: nop\n#\n"

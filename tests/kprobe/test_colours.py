@@ -9,7 +9,7 @@ import sys
 import pexpect
 import pytest
 
-from kprobe.command.colours import has_colours, headed, marked
+from kprobe_text.terminal.colours import has_colours, headed, marked
 
 COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.1"]
 RED = "\x1b[1;31mERROR\x1b[0m: kprobe_events refused 'p:nosuch nosuch': "

@@ -291,7 +291,7 @@ def test_it_starts_without_the_heavy_modules(environment: dict[str, str]) -> Non
         "import sys\nfrom kprobe.cli import main\n"
         "assert main(['--tracefs', 'local:/nosuch', 'p:x']) == 3\n"
         "print(*sorted({'re', 'typing', 'inspect', 'dataclasses', 'argparse', 'asyncio', 'threading', 'subprocess', "
-        "'importlib.metadata', 'kprobe.text', 'kprobe_sim'} & set(sys.modules)))"
+        "'importlib.metadata', 'kprobe_text.text', 'kprobe_sim'} & set(sys.modules)))"
     )
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True)
     done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True)

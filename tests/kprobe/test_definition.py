@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kprobe.definitions.definition import Place, Probe, parse
+from kprobe.definitions.probe import NAME_MAX
 from kprobe.errors import DefinitionError
-from kprobe.words.definition import Place, Probe, parse
-from kprobe.words.probe import NAME_MAX
 
 # (text, the line that goes to kprobe_events, the event's directory)
 MEANT = [

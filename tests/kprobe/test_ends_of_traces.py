@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprobe import Event, Tracer
-from kprobe.answers import remainder
-from kprobe.answers.remainder import Remainder
 from kprobe.cli import main
-from kprobe.command.output import Output, note
-from kprobe.pages.live import RawPipe
 from kprobe.running import _stream
+from kprobe.tracing import remainder
+from kprobe.tracing.live import RawPipe
+from kprobe.tracing.remainder import Remainder
 from kprobe.tracing.trace_file import read_shared
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.terminal.output import Output, note
 
 MOST = 2000  # reads after the stop that count as going on for ever
 OPENS = 20
@@ -400,7 +400,7 @@ def full_pipe() -> Iterator[int]:
 def test_words_that_nobody_takes_hold_up_a_session_for_a_moment(
     full_pipe: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kprobe.command.output.GRACE", 0.05)
+    monkeypatch.setattr("kprobe_text.terminal.output.GRACE", 0.05)
     with open(full_pipe, "w", closefd=False) as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         note("a warning")
@@ -411,7 +411,7 @@ def test_a_reader_who_takes_nothing_of_either_output_keeps_no_probe(
     kernel: SimulatedKernel, full_pipe: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `kprobe … 2>&1 | sleep 1000`."""
-    monkeypatch.setattr("kprobe.command.output.GRACE", 0.05)
+    monkeypatch.setattr("kprobe_text.terminal.output.GRACE", 0.05)
     with open(full_pipe, "w", closefd=False) as both:
         monkeypatch.setattr(sys, "stdout", both)
         monkeypatch.setattr(sys, "stderr", both)

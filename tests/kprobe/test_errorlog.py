@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.answers.errorlog import explain, normal, parse_error_log, parse_filter_error
+from kprobe.kernel.errorlog import explain, normal, parse_error_log, parse_filter_error
 
 LOG_6_1 = b"""\
 [   27.094289] trace_kprobe: error: Group name is not specified

@@ -10,7 +10,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from kprobe.command.colours import MARKS
+from kprobe_text.terminal.colours import MARKS
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x7f\u009b31m"
 ACTIVITY = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.words.filters import both, thread_filter
+from kprobe.definitions.filters import both, thread_filter
 
 
 def test_threads() -> None:

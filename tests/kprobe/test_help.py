@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kprobe.cli import main
-from kprobe.words.option_table import VERBS, Verb, options_of
+from kprobe.options.table import VERBS, Verb, options_of
 from kprobe_sim import SimulatedKernel
 
 OWN = [pytest.param(verb, id=verb.name) for verb in VERBS if not verb.reads]

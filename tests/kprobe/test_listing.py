@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kprobe import parse
-from kprobe.answers.listing import delete, find, guess, read_lines
+from kprobe.kernel.listing import delete, find, guess, read_lines
 
 LONG = "aaaaaaaaaabbbbbbbbbbcccccccccc12=+0(+0(+0(+0(+0(+0(+0(+0(%di)))))))):u64"
 

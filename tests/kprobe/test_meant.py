@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kprobe import Tracer
-from kprobe.check.checking import check
 from kprobe.cli import main
+from kprobe.definitions.definition import parse
+from kprobe.definitions.foreign import meant
+from kprobe.definitions.symbols_of_files import offset
 from kprobe.errors import DefinitionError, KprobeError, Unsupported
 from kprobe.tracefs.tracefs import Tracefs
-from kprobe.words.definition import parse
-from kprobe.words.foreign import meant
-from kprobe.words.symbols_of_files import offset
+from kprobe_check.checking import check
 from kprobe_sim import SimulatedKernel
 
 KERNELS = ("5.10", "6.1", "7.3")

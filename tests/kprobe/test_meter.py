@@ -10,13 +10,13 @@ import termios
 
 import pytest
 
-from kprobe.command import meter
-from kprobe.command.meter import Meter
+from kprobe_text.terminal import meter
+from kprobe_text.terminal.meter import Meter
 
 SCRIPT = """
 import sys
 BLOCK
-from kprobe.command.meter import Meter
+from kprobe_text.terminal.meter import Meter
 with Meter("testing", 4, "texts") as meter:
     for _ in range(4):
         meter.add()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kprobe.definitions.definition import parse
+from kprobe.definitions.naming import distinct
 from kprobe.errors import DefinitionError
-from kprobe.words.definition import parse
-from kprobe.words.naming import distinct
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
-from kprobe.words.option_table import OPTIONS, TRACE, VERBS, Verb, options_of
-from kprobe.words.options import CommandLine
-from kprobe.words.usage import help_text
+from kprobe.options.command_line import CommandLine
+from kprobe.options.table import OPTIONS, TRACE, VERBS, Verb, options_of
+from kprobe.options.usage import help_text
 
 READING = [pytest.param(verb, id=verb.name) for verb in VERBS if verb.reads]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from kprobe.answers.symbols import doubt, functions, successors, suggest
-from kprobe.words.definition import Place
+from kprobe.definitions.definition import Place
+from kprobe.kernel.symbols import doubt, functions, successors, suggest
 
 NAMES = frozenset(
     {

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
+from kprobe.definitions.definition import parse
+from kprobe.definitions.terms import Terms
 from kprobe.tracing.ring_counts import ring_counts
 from kprobe.tracing.settings import mask
 from kprobe.tracing.tally import EventTally
 from kprobe.undo.instance import Instance
-from kprobe.words.definition import parse
-from kprobe.words.terms import Terms
 from kprobe_sim import SimulatedKernel
 
 LEAD = b"             cat-2841    [000] .....  2148.505110: "

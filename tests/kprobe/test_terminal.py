@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.command.terminal import Screen, shown
 from kprobe.errors import caret
+from kprobe_text.terminal.control_characters import Screen, shown
 
 
 @pytest.mark.parametrize(

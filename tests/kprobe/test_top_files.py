@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kprobe import Tracer
-from kprobe.answers.listing import Line
 from kprobe.cli import main
 from kprobe.errors import Busy
+from kprobe.kernel.listing import Line
 from kprobe.undo import markers
 from kprobe.undo.owners import Owner, this_process
 from kprobe.undo.top_files import is_value

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import pytest
 
 from kprobe import Unsupported, open_tracefs
-from kprobe.check import Finding, NoKernel, Statement, check
-from kprobe.check.answers import Asked
 from kprobe.tracefs.kernels import Kernel, UnknownKernel, chosen
 from kprobe.undo.owners import this_process
+from kprobe_check import Finding, NoKernel, Statement, check
+from kprobe_check.answers import Asked
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.files.inprocess import SimTracefs
+from kprobe_sim.tree.files.inprocess import SimTracefs
 
 KERNELS = "5.10,6.1,6.12,7.2,7.3"
 
@@ -304,7 +304,7 @@ def test_nothing_is_left_in_a_kernel_that_others_use(monkeypatch: pytest.MonkeyP
     tracefs.write("events/kprobes/theirs/filter", b"a == 1\n")
     tracefs.write("events/sched/sched_switch/filter", b"next_pid == 7\n")
     before = tracefs.read("dynamic_events")
-    monkeypatch.setattr("kprobe.check.checking.open_tracefs", lambda spec: tracefs)
+    monkeypatch.setattr("kprobe_check.checking.open_tracefs", lambda spec: tracefs)
     texts = [
         *("p:theirs vfs_write a=%di", "filter: a == 3", "p:mine vfs_write", "trigger: traceoff"),
         *(
@@ -328,7 +328,7 @@ def test_a_kernel_that_does_not_permit_it(monkeypatch: pytest.MonkeyPatch) -> No
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     monkeypatch.setattr(tracefs, "write", denied)
-    monkeypatch.setattr("kprobe.check.checking.open_tracefs", lambda spec: tracefs)
+    monkeypatch.setattr("kprobe_check.checking.open_tracefs", lambda spec: tracefs)
     from kprobe import NotPermitted
 
     with pytest.raises(NotPermitted, match="kprobe_events: Permission denied"):

@@ -315,7 +315,7 @@ def test_on_a_terminal_what_a_file_holds_cannot_steer_it() -> None:
 def test_help_of_the_command_does_not_import_it() -> None:
     code = (
         "import sys; from kprobe.cli import main; main(['--help']); "
-        "print(*[name for name in sys.modules if name.startswith(('kprobe.check', 'kprobe_sim'))], file=sys.stderr)"
+        "print(*[name for name in sys.modules if name.startswith(('kprobe_check', 'kprobe_sim'))], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "kprobe check -h" in done.stdout

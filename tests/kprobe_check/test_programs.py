@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.check import BadSource, Statement, statements
+from kprobe_check import BadSource, Statement, statements
 from kprobe_sim.expose import patched
 
 A, B = "p:a vfs_read", "p:b vfs_write"

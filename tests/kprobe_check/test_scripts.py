@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kprobe.check import Statement, statements
-from kprobe.check.shell.printing import Unclear, dollar_quoted, echo, printf
+from kprobe_check import Statement, statements
+from kprobe_check.shell.printing import Unclear, dollar_quoted, echo, printf
 
 
 def asked(text: str, head: str = "#!/bin/bash\n") -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.check import BadSource, Position, Statement, statements
-from kprobe.check.sources import FORMS, form
+from kprobe_check import BadSource, Position, Statement, statements
+from kprobe_check.sources import FORMS, form
 
 WHERE = tuple[int, int, str, str]  # line, column, text, file
 

@@ -14,9 +14,9 @@ from kprobe_sim.events.dyn_event import DynamicEvent
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.events.static_table import StaticEvents
-from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.language.filters.predicate import Predicate
+from kprobe_sim.language.primitives.errlog import ErrorLog
 from kprobe_sim.machine.simulated import SimulatedMachine
-from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.registry import ProbeRegistry
 

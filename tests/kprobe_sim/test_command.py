@@ -9,8 +9,8 @@ import pytest
 
 from kprobe_sim.builds.gates import Gates, gates_for
 from kprobe_sim.builds.messages import answer
-from kprobe_sim.parsing.kstrto import kstrtol, kstrtouint, kstrtoul, simple_strtoul, tokens
-from kprobe_sim.parsing.refusal import Declined, Refusal
+from kprobe_sim.language.primitives.kstrto import kstrtol, kstrtouint, kstrtoul, simple_strtoul, tokens
+from kprobe_sim.language.primitives.refusal import Declined, Refusal
 from kprobe_sim.probes.command import Creation, Deletion, read_creation, read_deletion
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints
 

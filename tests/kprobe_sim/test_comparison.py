@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe_sim.builds.filter_gates import FilterGates, filter_gates
-from kprobe_sim.filters.predicate import FilterRefused, compile_filter
+from kprobe_sim.language.filters.predicate import FilterRefused, compile_filter
 from kprobe_sim.records.field import Field
 
 OLD = filter_gates((6, 1, 190))

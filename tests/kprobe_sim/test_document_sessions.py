@@ -13,7 +13,7 @@ import sys
 import pexpect
 import pytest
 
-from kprobe_sim.replays.listing import documents, listings
+from kprobe_sim.scenarios.replays.listing import documents, listings
 
 OPENS, RETURNS = "(do_sys_open+0x0/0x220)", "(SyS_open+0x1e/0x20 <- do_sys_open)"
 BIO = "(bio_alloc+0x0/0x30)"

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.replays.listing import documents, find, listings
+from kprobe_sim.scenarios.replays.listing import documents, find, listings
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.hist.jhash import jhash
+from kprobe_sim.events.hist.jhash import jhash
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)

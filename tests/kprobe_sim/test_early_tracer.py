@@ -11,9 +11,9 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.errors import KprobeError, Unsupported
-from kprobe.text import StackTrace
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.kernel.activity import load
+from kprobe_text.text import StackTrace
 
 from .recorded_on import recorded_on
 

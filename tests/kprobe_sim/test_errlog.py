@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe_sim.parsing.errlog import ErrorLog
+from kprobe_sim.language.primitives.errlog import ErrorLog
 
 
 def test_an_entry_as_6_1_shows_it() -> None:

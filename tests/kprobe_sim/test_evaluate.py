@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.profile import load
-from kprobe_sim.fetch.argument import FetchArg, compile_argument
-from kprobe_sim.fetch.evaluate import compile_arguments, compile_exactly
-from kprobe_sim.fetch.expression import Scope
-from kprobe_sim.hits.call import Call
+from kprobe_sim.language.fetch.argument import FetchArg, compile_argument
+from kprobe_sim.language.fetch.evaluate import compile_arguments, compile_exactly
+from kprobe_sim.language.fetch.expression import Scope
+from kprobe_sim.language.primitives.refusal import Refusal
 from kprobe_sim.machine.memory import CallMemory, Memory
 from kprobe_sim.machine.state import Current, State
-from kprobe_sim.parsing.refusal import Refusal
+from kprobe_sim.probes.hits.call import Call
 from kprobe_sim.records.scratch_page import Hole, ScratchPages, SparseBytes
 
 SYMBOLS = load("6.1").symbols

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.questions.explained import open_altered, rows, values
+from kprobe_sim.builds.questions.explained import open_altered, rows, values
 
 
 def test_rows() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.messages import answer
-from kprobe_sim.fetch.argument import Store, compile_argument
-from kprobe_sim.fetch.expression import Deref, From, Scope, Source
+from kprobe_sim.language.fetch.argument import Store, compile_argument
+from kprobe_sim.language.fetch.expression import Deref, From, Scope, Source
+from kprobe_sim.language.primitives.refusal import Refusal
 from kprobe_sim.machine.state import State
-from kprobe_sim.parsing.refusal import Refusal
 
 TYPES = json.loads((Path(__file__).parents[2] / "fixtures" / "types" / "6.1.json").read_text())
 SCOPE = Scope(is_return=False, at_entry=True, gates=gates_for((6, 1, 190)))

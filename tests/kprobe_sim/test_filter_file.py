@@ -7,9 +7,9 @@ import errno
 import pytest
 
 from kprobe_sim.builds.filter_gates import GATES, FilterGates, filter_gates
-from kprobe_sim.filters.errors import LOG_LOCATION
-from kprobe_sim.filters.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
-from kprobe_sim.filters.predicate_term import FilterContext
+from kprobe_sim.language.filters.errors import LOG_LOCATION
+from kprobe_sim.language.filters.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
+from kprobe_sim.language.filters.predicate_term import FilterContext
 from kprobe_sim.records.field import Field
 
 FIELDS = [Field("u8", "u1", 16, 1, False), Field("u32", "u4", 17, 4, False)]

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from kprobe import Tracer
-from kprobe.pages.live import RawPipe
-from kprobe.text import Event, Marker
+from kprobe.tracing.live import RawPipe
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.text import Event, Marker
 
 CAT = Task(42, "cat")
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kprobe.corpus import entries
+from kprobe_corpus.traces import entries
 from kprobe_sim import SimulatedKernel, Task
 
 CORPUS = Path(__file__).parents[2] / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"

@@ -12,9 +12,9 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.expose import patched
-from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.kernel.kernels import kernels
-from kprobe_sim.testing.hygiene import Finding, Hygiene
+from kprobe_sim.tree.files.inprocess import SimTracefs
+from kprobe_sim.tree.leftovers.hygiene import Finding, Hygiene
 
 pytest_plugins = ["pytester"]
 

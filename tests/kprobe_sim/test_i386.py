@@ -1,6 +1,7 @@
 """A kernel of 32 bits, sim:3.13-i386: the definitions that a document of the seeds shows, and nothing that isn't known.
 
-Sources: kprobe_sim/seeds/wind-river/01-definitions; the names of registers and the sizes are those of arch/x86 of 3.13.
+Sources: scenarios/replays/seeds/wind-river/01-definitions; the names of registers and the sizes are those of arch/x86
+of 3.13.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim.testing.kernel_table import KernelTable
-from kprobe_sim.testing.workers import advice, share_by_files
+from kprobe_sim.pytest_plugin.kernel_table import KernelTable
+from kprobe_sim.pytest_plugin.workers import advice, share_by_files
 
 pytest_plugins = ["pytester"]
 

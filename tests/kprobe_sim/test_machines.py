@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.testing.machines import Backend, Unusable
+from kprobe_sim.pytest_plugin.machines import Backend, Unusable
 
 _NUMBERS = itertools.count()
 

@@ -13,8 +13,8 @@ import pytest
 import kprobe_sim
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.messages import REFUSALS, answer
-from kprobe_sim.filters.errors import Fault
-from kprobe_sim.hist.fault import HistFault
+from kprobe_sim.events.hist.fault import HistFault
+from kprobe_sim.language.filters.errors import Fault
 
 _PACKAGE = Path(kprobe_sim.__file__).parent
 _ID = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")

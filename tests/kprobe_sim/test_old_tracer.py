@@ -10,9 +10,9 @@ import pytest
 from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.errors import AlreadyExists, Refused, UndoFailed
-from kprobe.text import Event
 from kprobe.tracefs.backends import open_tracefs
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.text import Event
 
 CALLER = "sys_open+0x1b/0x1d"
 

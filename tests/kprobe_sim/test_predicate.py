@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe_sim.builds.filter_gates import FilterGates, filter_gates
-from kprobe_sim.filters.errors import LOG_LOCATION
-from kprobe_sim.filters.filter_file import FilterState, write_filter
-from kprobe_sim.filters.predicate import FilterRefused, Predicate, compile_filter
-from kprobe_sim.filters.predicate_term import FilterContext
-from kprobe_sim.parsing.errlog import ErrorLog
+from kprobe_sim.language.filters.errors import LOG_LOCATION
+from kprobe_sim.language.filters.filter_file import FilterState, write_filter
+from kprobe_sim.language.filters.predicate import FilterRefused, Predicate, compile_filter
+from kprobe_sim.language.filters.predicate_term import FilterContext
+from kprobe_sim.language.primitives.errlog import ErrorLog
 from kprobe_sim.records.field import Field
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "filters"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.testing.pristine import Pristine
+from kprobe_sim.pytest_plugin.pristine import Pristine
 
 
 class Noted:

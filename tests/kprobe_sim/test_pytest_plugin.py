@@ -170,7 +170,7 @@ def test_each_fixture_has_its_test() -> None:
     tree = ast.parse(inspect.getsource(fixtures))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions if any("fixture" in ast.dump(mark) for mark in node.decorator_list)}
-    assert names == {*ALONE, "trace_text"}  # that comes with a value for each text: tests/kprobe/readers
+    assert names == {*ALONE, "trace_text"}  # that comes with a value for each text: tests/kprobe_corpus/parsers
 
 
 @pytest.mark.slow

@@ -16,12 +16,12 @@ from kprobe_sim.builds import profile
 from kprobe_sim.builds.filter_gates import GATES, filter_gates
 from kprobe_sim.builds.gate_rows import ROWS
 from kprobe_sim.builds.gates import gates_for, gates_of, like
+from kprobe_sim.builds.questions import answers
+from kprobe_sim.builds.questions.ask import NO_PLACES, Asker
+from kprobe_sim.builds.questions.question import ABSENT, Question
+from kprobe_sim.builds.questions.table import QUESTIONS, UNASKED
 from kprobe_sim.builds.symbols import Placement
 from kprobe_sim.kernel.workload import open_workload
-from kprobe_sim.questions import answers
-from kprobe_sim.questions.ask import NO_PLACES, Asker
-from kprobe_sim.questions.question import ABSENT, Question
-from kprobe_sim.questions.table import QUESTIONS, UNASKED
 
 KNOWN = {row.name: [value for _, value in row.values] for row in ROWS} | {
     row.gate: [row.before, row.after] for row in GATES

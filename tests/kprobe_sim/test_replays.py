@@ -1,6 +1,6 @@
 """Each listing of the five documents, replayed: what its author typed gives, byte for byte, what its author saw.
 
-The texts are those that the documents print (kprobe_sim/seeds); where a page lost blanks they have the kernel's.
+The texts are those that the documents print (scenarios/replays/seeds); where a page lost blanks they have the kernel's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import pairwise
 import pexpect
 import pytest
 
-from kprobe_sim.replays.listing import Listing, documents, find, listings
-from kprobe_sim.replays.player import play
+from kprobe_sim.scenarios.replays.listing import Listing, documents, find, listings
+from kprobe_sim.scenarios.replays.player import play
 
 LISTINGS = [listing for document in documents() for listing in listings(document)]
 
@@ -96,7 +96,7 @@ def test_the_pace_is_that_of_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
         slept.append(seconds)
         return True
 
-    monkeypatch.setattr("kprobe_sim.replays.machine.pause", pause)
+    monkeypatch.setattr("kprobe_sim.scenarios.replays.machine.pause", pause)
     play(find("tracer-2009", "02-trace"), lambda _: None, is_fast=False)
     assert [round(seconds, 6) for seconds in slept] == [0.00001, 0.000084]
 

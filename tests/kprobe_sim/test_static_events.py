@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.static_events.static_record import Layout
+from kprobe_sim.events.static.static_record import Layout
 from kprobe_sim.text.c_expression import NotEvaluable
 from kprobe_sim.text.print_fmt import dynamic
 from kprobe_sim.text.render import flag_letters

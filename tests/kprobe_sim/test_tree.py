@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.tree.files.node import DirNode, Node
 
 
 def node(kernel: SimulatedKernel, path: str) -> Node:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kprobe.tracefs.backends import open_tracefs
-from kprobe_sim.testing.pristine import Pristine
-from kprobe_sim.testing.unsupported import absent, named
+from kprobe_sim.pytest_plugin.pristine import Pristine
+from kprobe_sim.pytest_plugin.unsupported import absent, named
 
 pytest_plugins = ["pytester"]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kprobe_vm.changes.bisect import Answered, changes_of
-from kprobe_vm.changes.kernels import in_line
-from kprobe_vm.changes.response import Response
+from kprobe_lab.changes.bisect import Answered, changes_of
+from kprobe_lab.changes.kernels import in_line
+from kprobe_lab.changes.response import Response
 
 NEWER = ("6.12.117+deb13-cloud-amd64", "7.2.13+deb14-cloud-amd64", "7.3-cloud-amd64")
 PACKAGED = "5.10,6.1,6.12,7.2,7.3"
@@ -169,7 +169,7 @@ def test_flavours_stand_beside_the_build_of_their_version(monkeypatch: pytest.Mo
         Kernel("6.12.117+deb13-cloud-amd64", "cloud-amd64", "sim:6.12"),
         Kernel("6.8.0-45-generic", "generic", "sim:6.8"),
     ]
-    monkeypatch.setattr("kprobe_vm.changes.kernels.simulated_builds", lambda: listed)
+    monkeypatch.setattr("kprobe_lab.changes.kernels.simulated_builds", lambda: listed)
     assert in_line() == [
         ("sim:6.1", ""),
         ("sim:6.12", ""),

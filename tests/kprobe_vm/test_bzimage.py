@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm.guest.backend import check
-from kprobe_vm.images.bzimage import (
-    KernelImage,
-    boot_header_version,
-    extract_vmlinux,
-    has_pvh_entry,
-    startable_vmlinux,
-)
+from kprobe_vm.images.bzimage import KernelImage, boot_header_version, extract_vmlinux, has_pvh_entry, startable_vmlinux
 
 VMLINUX = b"\x7fELF" + b"kernel " * 1000
 

@@ -18,15 +18,15 @@ from typing import IO, Any
 
 import pytest
 
+from kprobe_lab.comparison.campaign_shards import Plan, Stretch
+from kprobe_lab.comparison.tally import Tally
+from kprobe_lab.scheduling.cluster import Cluster
+from kprobe_lab.scheduling.edition import files
+from kprobe_lab.scheduling.kept import Kept
+from kprobe_lab.scheduling.processes import Processes
+from kprobe_lab.scheduling.work import Scheduler, ends
 from kprobe_vm import cli
-from kprobe_vm.comparison.campaign_shards import Plan, Stretch
-from kprobe_vm.comparison.tally import Tally
 from kprobe_vm.errors import NoWorkers
-from kprobe_vm.scheduling.cluster import Cluster
-from kprobe_vm.scheduling.edition import files
-from kprobe_vm.scheduling.kept import Kept
-from kprobe_vm.scheduling.processes import Processes
-from kprobe_vm.scheduling.work import Scheduler, ends
 
 from .conftest import TOYS, is_gone
 
@@ -177,7 +177,7 @@ def test_one_that_fails_is_tried_again(dask: Dask, tmp_path: Path, toys: Any) ->
 
 @pytest.mark.slow
 def test_a_worker_that_comes_takes_part(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe_vm.scheduling.cluster.LOOK", 0)
+    monkeypatch.setattr("kprobe_lab.scheduling.cluster.LOOK", 0)
     with closing(cluster(dask)) as scheduler:
         before = scheduler.free()
         dask.start()
@@ -221,8 +221,8 @@ def test_the_end_of_the_work_is_that_of_its_guests(dask: Dask, tmp_path: Path, t
 def test_workers_with_another_kprobe_sim_are_named_with_the_remedy(
     dask: Dask, monkeypatch: pytest.MonkeyPatch, distribution: str, here: tuple[str, str], why: str
 ) -> None:
-    monkeypatch.setattr("kprobe_vm.scheduling.cluster.DISTRIBUTION", distribution)
-    monkeypatch.setattr("kprobe_vm.scheduling.cluster.here", lambda: here)
+    monkeypatch.setattr("kprobe_lab.scheduling.cluster.DISTRIBUTION", distribution)
+    monkeypatch.setattr("kprobe_lab.scheduling.cluster.here", lambda: here)
     lines: list[str] = []
     with pytest.raises(NoWorkers, match=f"the dask scheduler at {dask.address} has no worker that can do this"):
         cluster(dask, lines)
@@ -254,6 +254,6 @@ def test_a_matrix(dask: Dask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_an_address_where_nobody_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("kprobe_vm.scheduling.cluster.CONNECTING", 0.5)
+    monkeypatch.setattr("kprobe_lab.scheduling.cluster.CONNECTING", 0.5)
     assert cli.main(["diff", "--against", "sim:6.12", "--scheduler", "dask://127.0.0.1:1"]) == 98
     assert capsys.readouterr().err.startswith("kprobe-vm: no dask scheduler answers at 127.0.0.1:1: ")

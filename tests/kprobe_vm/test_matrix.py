@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_lab.comparison import matrix_page
+from kprobe_lab.comparison.answers import Answer, Column, measure, rows
+from kprobe_lab.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
+from kprobe_lab.comparison.matrix import beside, columns
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.builds.profile import PROFILES
 from kprobe_vm import cli
-from kprobe_vm.comparison import matrix_page
-from kprobe_vm.comparison.answers import Answer, Column, measure, rows
-from kprobe_vm.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
-from kprobe_vm.comparison.matrix import beside, columns
 
 VOID = {"meta", "input", "col", "br"}
 

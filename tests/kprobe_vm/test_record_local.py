@@ -17,8 +17,8 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, own_kernel
 from kprobe_sim.cli import main
-from kprobe_sim.files.inprocess import SimFile
 from kprobe_sim.kernel.workload import SimulatedWorkload
+from kprobe_sim.tree.files.inprocess import SimFile
 from kprobe_vm.local import survey as looked
 from kprobe_vm.local.restored import Below, Restored
 from kprobe_vm.local.session import LocalTask, undone

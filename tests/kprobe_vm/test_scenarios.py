@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from kprobe_lab.scenarios.likeness import alike, difference
 from kprobe_sim.scenarios.shipped import load, names
-from kprobe_vm.scenarios.likeness import alike, difference
 
 ROOT = Path(__file__).parents[2]
 LINE = (
@@ -72,7 +72,7 @@ def test_guests_print_what_the_simulator_does(
 
 @pytest.mark.vm
 def test_a_scenario_of_ones_own_on_a_guest(series: str) -> None:
-    from kprobe_vm.scenarios.stage import render
+    from kprobe_lab.scenarios.stage import render
 
     table = {
         "definitions": ["p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"],

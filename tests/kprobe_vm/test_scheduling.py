@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kprobe_lab.scheduling.kept import Kept
+from kprobe_lab.scheduling.processes import Processes
+from kprobe_lab.scheduling.work import ends
 from kprobe_vm.errors import MachineClosed, NotReady, ShardFailed
-from kprobe_vm.scheduling.kept import Kept
-from kprobe_vm.scheduling.processes import Processes
-from kprobe_vm.scheduling.work import ends
 
 from .conftest import is_gone
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.corpus import Entry, entries
-from kprobe.corpus.writing import made
+from kprobe_corpus.traces import Entry, entries
+from kprobe_corpus.traces.writing import made
 from kprobe_vm.cli import main
 from kprobe_vm.errors import NotReady
 from kprobe_vm.texts import check

@@ -24,8 +24,10 @@ def tool(loaded: Callable[[Path], ModuleType], monkeypatch: pytest.MonkeyPatch) 
 def test_modules(tool: ModuleType) -> None:
     found = dict(tool.modules())
     assert {"answers.py", "made_up_calls.py", "kprobe_sim/__init__.py", "kprobe_sim/kernel/simulated.py"} < set(found)
-    assert "kprobe_sim/hist/trigger.py" in found  # imported when it is first needed
-    assert [name for name in found if name.startswith(("kprobe/", "kprobe_sim/expose/", "kprobe_sim/testing/"))] == []
+    assert "kprobe_sim/events/hist/trigger.py" in found  # imported when it is first needed
+    assert [
+        name for name in found if name.startswith(("kprobe/", "kprobe_sim/expose/", "kprobe_sim/pytest_plugin/"))
+    ] == []
 
 
 def test_a_package_with_another_checksum(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

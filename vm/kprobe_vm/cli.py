@@ -10,14 +10,13 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kprobe_vm.changes import bisect, compare
 from kprobe_vm.commands import testrun
 from kprobe_vm.commands.standard_files import relayed
 from kprobe_vm.commands.words import Words, divided
-from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
 from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
 
 __all__ = ["main"]
+
+VERBS = "kprobe_vm.verbs"  # entry points: functions that add a verb to the parser
 
 EPILOG = """\
 KERNEL is a series (6.1: the build that the lock file names), a release (6.1.0-56-cloud-amd64), or the path of a bzImage
@@ -322,10 +323,8 @@ def _parser() -> Words:
     )
     verb.set_defaults(function=_record)
     testrun.add_parser(verbs, source)
-    diff.add_parser(verbs)
-    matrix.add_parser(verbs)
-    bisect.add_parser(verbs)
-    compare.add_parser(verbs)
+    for point in entry_points(group=VERBS):  # of packages that compare kernels
+        point.load()(verbs)
     verb = verbs.add_parser("check", help="say what is missing for guests, and how to get it; status 1 if anything is")
     verb.add_argument("--cache", action="store_true", help="check everything in the cache, and remove what is damaged")
     verb.set_defaults(function=_check)

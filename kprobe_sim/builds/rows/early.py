@@ -163,7 +163,7 @@ EARLY: tuple[Gate, ...] = (
     Gate(
         "word_size",
         ((START, 8),),
-        "a profile of i386 answers 4: kprobe_sim/seeds/wind-river/01-definitions; unsigned long in arch/x86 of 3.13",
+        "a profile of i386 answers 4: replays/seeds/wind-river/01-definitions; unsigned long in arch/x86 of 3.13",
     ),
     since("printed_sources", (4, 14, 0), "definitions 4.9 and 4.14: the kernel's log"),
     Gate("insertion_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: the log of 'p:x jiffies'"),

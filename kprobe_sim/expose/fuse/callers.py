@@ -6,9 +6,9 @@ import errno
 import os
 import signal
 
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.refusal import refuse
 
 _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
 _SPLICE_F_NONBLOCK = 2

@@ -9,7 +9,7 @@ from kprobe_sim.expose.fuse import wire
 from kprobe_sim.expose.fuse.callers import caller
 from kprobe_sim.expose.fuse.server import FuseServer
 from kprobe_sim.expose.fuse.wire import FuseRequest
-from kprobe_sim.files.operation import Operation
+from kprobe_sim.tree.files.operation import Operation
 
 _SHOWN = 60  # characters of a command line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from kprobe_sim.files.node import DirNode, Node
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, Node
 
 ROOT = 1
 _APART = ("trace_pipe_raw", "snapshot_raw")

@@ -8,7 +8,7 @@ last one was read, and also if it wasn't.
 from __future__ import annotations
 
 from kprobe_sim.expose.fuse import wire
-from kprobe_sim.files.node import OpenFile
+from kprobe_sim.tree.files.node import OpenFile
 
 
 class Polls:

@@ -31,9 +31,9 @@ from kprobe_sim.expose.fuse.polls import Polls
 from kprobe_sim.expose.fuse.positions import Positions
 from kprobe_sim.expose.fuse.splice import Splices
 from kprobe_sim.expose.fuse.wire import FuseRequest, InitFlag, Opcode, OpenFlag
-from kprobe_sim.files.node import DirNode, OpenFile, Seek
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, OpenFile, Seek
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

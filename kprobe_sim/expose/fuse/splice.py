@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from kprobe_sim.expose.fuse import wire
 from kprobe_sim.expose.fuse.positions import FAR
-from kprobe_sim.files.node import OpenFile
+from kprobe_sim.tree.files.node import OpenFile
 
 _KEPT = 1 << 18  # bytes that the page cache holds of one open file
 

@@ -13,9 +13,9 @@ from kprobe_sim.expose.python.entries import DirectoryEntry, Entries
 from kprobe_sim.expose.python.machine import normal
 from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
-from kprobe_sim.files.node import DirNode, Node
-from kprobe_sim.files.operation import listened
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, Node
+from kprobe_sim.tree.files.operation import listened
 
 BLOCK_SIZE = 4096
 _DEVICE = 0x0C

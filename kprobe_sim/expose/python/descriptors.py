@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.python.real import REAL
-from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
-from kprobe_sim.files.operation import listened
-from kprobe_sim.files.patience import Patience, patience
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.tree.files.operation import listened
+from kprobe_sim.tree.files.patience import Patience, patience
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kprobe_sim.files.node import Node
-from kprobe_sim.files.texts import Directory, TextFile
+from kprobe_sim.tree.files.node import Node
+from kprobe_sim.tree.files.texts import Directory, TextFile
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.python.event_sources import event_sources
-from kprobe_sim.files.node import DirNode, Node
-from kprobe_sim.files.texts import Directory, TextFile
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, Node
+from kprobe_sim.tree.files.texts import Directory, TextFile
 
 if TYPE_CHECKING:
     from kprobe_sim.events.dyn_event import DynamicEvent

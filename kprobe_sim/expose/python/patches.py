@@ -34,7 +34,7 @@ from kprobe_sim.expose.python.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.python.machine import MachineTree
 from kprobe_sim.expose.python.paths import is_elsewhere
 from kprobe_sim.expose.python.streams import RawFile, open_stream
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

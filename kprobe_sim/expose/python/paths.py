@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 from kprobe_sim.expose.python.descriptors import Descriptors
 from kprobe_sim.expose.python.guard import FORKED, Gone, NotCovered
 from kprobe_sim.expose.python.machine import DEBUG, TRACING, MachineTree, normal, walk
-from kprobe_sim.files.node import DirNode, Node
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.tree.files.node import DirNode, Node
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kprobe_sim.expose.python.descriptors import Description
-from kprobe_sim.files.patience import Patience
+from kprobe_sim.tree.files.patience import Patience
 
 T = TypeVar("T")
 _MS = 1000

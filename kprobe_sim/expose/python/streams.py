@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kprobe_sim.expose.python.calls import Calls
-    from kprobe_sim.files.node import Node
+    from kprobe_sim.tree.files.node import Node
 
 _BLOCK_SIZE = 4096  # st_blksize of tracefs
 _LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greater of both

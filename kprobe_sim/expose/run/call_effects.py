@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.profile import CALLED
+from kprobe_sim.events.static.task_life import SystemCall
 from kprobe_sim.expose.fuse.callers import caller, parent_of
 from kprobe_sim.expose.run.ptrace import UserMemory
-from kprobe_sim.hits.call import Call
-from kprobe_sim.hits.hits import Entered
 from kprobe_sim.machine.task import Task
-from kprobe_sim.static_events.task_life import SystemCall
+from kprobe_sim.probes.hits.call import Call
+from kprobe_sim.probes.hits.hits import Entered
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from kprobe_sim.expose.fuse.mount import MS_NODEV, MS_NOEXEC, MS_NOSUID, SystemCalls, mount_options
 from kprobe_sim.expose.python.machine import EVENT_SOURCES, MachineTree
 from kprobe_sim.expose.run.kmsg import Kmsg
-from kprobe_sim.files.node import Node
-from kprobe_sim.files.texts import Directory, Missing, TextFile, Unknown
+from kprobe_sim.tree.files.node import Node
+from kprobe_sim.tree.files.texts import Directory, Missing, TextFile, Unknown
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

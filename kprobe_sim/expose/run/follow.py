@@ -13,13 +13,13 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
+from kprobe_sim.events.static.syscall_numbers import syscall_name
 from kprobe_sim.expose.fuse.callers import caller, ignores, parent_of
 from kprobe_sim.expose.run import ptrace
 from kprobe_sim.expose.run.call_effects import CallEffects, PendingCall
 from kprobe_sim.expose.run.ptrace import Ptrace, QuietStops
 from kprobe_sim.expose.run.seccomp import CALLS_I386, X86_64, CannotFollow
 from kprobe_sim.machine.task import Task
-from kprobe_sim.static_events.syscall_numbers import syscall_name
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel

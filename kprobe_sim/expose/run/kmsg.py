@@ -12,9 +12,9 @@ import re
 import select
 from collections.abc import Callable
 
-from kprobe_sim.files.node import Node, OpenFile
+from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.machine.simulated import SimulatedMachine
-from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.tree.files.node import Node, OpenFile
 
 _SEEK_DATA = 3
 _USER, _WARNING = 1 << 3, 4  # what is written is a program's, and of this level if it doesn't say

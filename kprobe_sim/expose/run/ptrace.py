@@ -9,8 +9,8 @@ import signal
 import struct
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.static.syscall_numbers import syscall_number
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.static_events.syscall_numbers import syscall_number
 
 _PTRACE = 101  # ptrace(2) on x86-64
 _SEIZE, _CONT, _SYSCALL, _LISTEN, _PEEKUSER, _POKEUSER = 0x4206, 7, 24, 0x4208, 3, 6

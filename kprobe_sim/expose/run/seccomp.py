@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kprobe_sim.static_events.syscall_numbers import syscall_number
+from kprobe_sim.events.static.syscall_numbers import syscall_number
 
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
 _WAIT_KILLABLE = 0x20  # once a call has been reported, only a fatal signal interrupts it (5.19 and later)

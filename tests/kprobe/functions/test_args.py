@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kprobe import Event, Tracer
-from kprobe.answers.prototype import CType, Parameter, Prototype
 from kprobe.cli import main
-from kprobe.probing.definitions import Offers, entry, leaving
-from kprobe.words.definition import parse
+from kprobe.definitions.definition import parse
+from kprobe.functions.definitions import Offers, entry, leaving
+from kprobe.kernel.prototype import CType, Parameter, Prototype
 from kprobe_sim import SimulatedKernel, Task
 
 NEW = Offers("$stack<index>, $arg<N>, x8/16/32/64, ustring")

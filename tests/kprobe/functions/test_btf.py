@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from kprobe.answers.btf import Btf
-from kprobe.answers.prototype import CType, Parameter, Prototype
+from kprobe.kernel.btf import Btf
+from kprobe.kernel.prototype import CType, Parameter, Prototype
 
 INT = CType("int", "int", 4, True)
 

@@ -15,9 +15,9 @@ import pexpect
 import pyte
 import pytest
 
-from kprobe.figures.rates import Rates, text
-from kprobe.text import Event, Lost
-from kprobe.watching.keys import Keys
+from kprobe.views.keys import Keys
+from kprobe_text.figures.rates import Rates, text
+from kprobe_text.text import Event, Lost
 
 COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.12"]
 OPENS = "p:opens do_sys_openat2"

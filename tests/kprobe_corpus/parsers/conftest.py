@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.corpus.writing import made, write
+from kprobe_corpus.traces.writing import made, write
 
 HEADER = "# tracer: nop\n#\n"
 LINE = '             cat-2841    [000] .....    10.00010{}: myopen: (do_sys_openat2+0x0/0xe0) fd={} path="{}"\n'
@@ -43,7 +43,7 @@ def corpus(tmp_path: Path) -> Path:
 # reads a line by its blanks, as many scripts do
 BY_BLANKS = """
 import json, os, sys
-from kprobe.readers import answer
+from kprobe_corpus.parsers import answer
 
 def read(text):
     for line in text.decode().splitlines():

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.corpus import entries
-from kprobe.readers.answers import read, record_of
+from kprobe_corpus.parsers.answers import read, record_of
+from kprobe_corpus.traces import entries
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "kprobe" / "readers" / "records.schema.json").read_text())

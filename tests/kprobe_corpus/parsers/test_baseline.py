@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe.cli import main
-from kprobe.readers.reports.baseline import Baseline, Extent, Failure, change, read, write
+from kprobe_corpus.parsers.reports.baseline import Baseline, Extent, Failure, change, read, write
 
 # the corpus of conftest.py, and what its parser by blanks misreads of it
 WRITTEN = """\

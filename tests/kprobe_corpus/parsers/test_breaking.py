@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kprobe.cli import main
-from kprobe.readers import findings
-from kprobe.readers.breaking import EXAMPLES, PLAIN, Search, search
-from kprobe.readers.case import PLAINEST, toml
-from kprobe.readers.rules import rules
-from kprobe.readers.testing import Reader
+from kprobe_corpus.parsers import findings
+from kprobe_corpus.parsers.breaking import EXAMPLES, PLAIN, Search, search
+from kprobe_corpus.parsers.case import PLAINEST, toml
+from kprobe_corpus.parsers.rules import rules
+from kprobe_corpus.parsers.testing import Reader
 
 from .conftest import program
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.readers.comparison import Comparison, Misreading, compare, of_types, settle, unsaid
+from kprobe_corpus.parsers.comparison import Comparison, Misreading, compare, of_types, settle, unsaid
 
 Record = dict[str, Any]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kprobe.figures.shape import as_dict
-from kprobe.pages.dat.file import TraceDat
-from kprobe.readers.answers import sizeless
-from kprobe.readers.comparison import compare
-from kprobe.text import Header
+from kprobe_corpus.parsers.answers import sizeless
+from kprobe_corpus.parsers.comparison import compare
 from kprobe_sim.scenarios import shipped
 from kprobe_sim.scenarios.rendering import render
+from kprobe_text.figures.shape import as_dict
+from kprobe_text.pages.dat.file import TraceDat
+from kprobe_text.text import Header
 
 WITHOUT = ("clock_counter", "clock_tsc", "lost_in_pipe", "read_between")  # that have no file: no nanoseconds, no pages
 SWITCH = {"prev_pid": 4805, "prev_prio": 120, "next_prio": 120}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.readers.running import NotStarted, Program, StayingProgram
+from kprobe_corpus.parsers.running import NotStarted, Program, StayingProgram
 
 from .conftest import program
 
@@ -89,7 +89,7 @@ def test_the_adapter_as_a_program_says_nothing_of_its_own(tmp_path: Path) -> Non
     """It warned that it had been imported before, on each start."""
     (tmp_path / "mine.py").write_text('def parse(text):\n    yield {"type": "lost", "cpu": len(text), "count": None}\n')
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "kprobe.readers.adapter", "mine:parse"],
+        [sys.executable, "-W", "error", "-m", "kprobe_corpus.parsers.adapter", "mine:parse"],
         input=b"four", capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b'{"type":"lost","cpu":4,"count":null}\n', b"")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.readers.texts import TraceText, chosen
+from kprobe_corpus.parsers.texts import TraceText, chosen
 
 from .conftest import truth
 

@@ -1,4 +1,4 @@
-"""`kprobe corpus` and `kprobe.corpus`: what is there, what is written out, what is said where something is wrong."""
+"""`kprobe corpus` and `kprobe_corpus.traces`: what is there, what is written out, what is said of what is wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kprobe.cli import main
-from kprobe.corpus import Corpus, CorpusError, Entry, corpora, entries
-from kprobe.corpus.writing import made, packed, write
+from kprobe_corpus.traces import Corpus, CorpusError, Entry, corpora, entries
+from kprobe_corpus.traces.writing import made, packed, write
 
 FORMAT = 'name: ent\nID: 1\nformat:\n\nprint fmt: "(%lx) dfd=%d", REC->__probe_ip, REC->dfd\n'
 ABOUT = {"kernel": "6.12", "scenario": "opens", "options": [], "clock": "local", "source": "guest", "truth": "activity"}

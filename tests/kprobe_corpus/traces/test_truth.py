@@ -1,4 +1,4 @@
-"""The corpus that is handed out: it is whole and made of what lies here, and kprobe.text reads it as it is."""
+"""The corpus that is handed out: it is whole and made of what lies here, and kprobe_text.text reads it as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.corpus import Entry, corpora, entries
+from kprobe_corpus.traces import Entry, corpora, entries
 
 ROOT = Path(__file__).parents[3]
 Loaded = Callable[[Path], ModuleType]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from kprobe_sim.replays.listing import SEEDS, find
+from kprobe_sim.scenarios.replays.listing import SEEDS, find
 
 from .conftest import environment
 

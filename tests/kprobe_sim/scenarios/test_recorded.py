@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_lab.scenarios.likeness import difference
 from kprobe_sim.scenarios.rendering import render
 from kprobe_sim.scenarios.shipped import load
-from kprobe_vm.scenarios.likeness import difference
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "scenarios"
 TRACES = sorted(path.relative_to(RECORDED) for path in RECORDED.glob("*/*.trace"))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kprobe.bulk.dat import tables_of
-from kprobe.pages.dat.file import MAGIC, TraceDat
 from kprobe_sim.scenarios.rendering import render
 from kprobe_sim.scenarios.shipped import load, names
+from kprobe_text.columns.dat import tables_of
+from kprobe_text.pages.dat.file import MAGIC, TraceDat
 
 RECORDED = sorted((Path(__file__).parents[3] / "fixtures" / "dat").glob("*/*.dat*"))
 TYPED = ("raw_syscalls", "symbols")  # without numba their numbers have the types that the values need, not the format's

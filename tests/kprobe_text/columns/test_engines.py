@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from kprobe.text import Event, parse
+from kprobe_text.text import Event, parse
 
 pytestmark = pytest.mark.engines
 

@@ -1,4 +1,4 @@
-"""Raw pages as tables: what `kprobe.pages` gives of them, every row and every value."""
+"""Raw pages as tables: what `kprobe_text.pages` gives of them, every row and every value."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kprobe.bulk.columns import escaped
-from kprobe.bulk.dat import tables_of
-from kprobe.bulk.merge import conformed, merged, schema_of
-from kprobe.bulk.raw import RawReading
-from kprobe.bulk.rows import stem
-from kprobe.pages.dat.file import MAGIC, TraceDat
-from kprobe.pages.events import Events
-from kprobe.pages.header import PageHeader, page_header
-from kprobe.pages.kallsyms import Kallsyms
-from kprobe.pages.page import Pages
-from kprobe.pages.tasks import Tasks
-from kprobe.text import FAULT, CodeAddress, Event, StackTrace
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.columns.columns import escaped
+from kprobe_text.columns.dat import tables_of
+from kprobe_text.columns.merge import conformed, merged, schema_of
+from kprobe_text.columns.raw import RawReading
+from kprobe_text.columns.rows import stem
+from kprobe_text.pages.dat.file import MAGIC, TraceDat
+from kprobe_text.pages.events import Events
+from kprobe_text.pages.header import PageHeader, page_header
+from kprobe_text.pages.kallsyms import Kallsyms
+from kprobe_text.pages.page import Pages
+from kprobe_text.pages.tasks import Tasks
+from kprobe_text.text import FAULT, CodeAddress, Event, StackTrace
 
 DEFINITIONS = (
     "p:opens do_sys_openat2 path=+0(%si):string flags=%dx:u16 pid=%di:s32",

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from kprobe.bulk import Reading, rows
-from kprobe.bulk import reading as readings
-from kprobe.bulk.merge import merged
-from kprobe.parsing import columnar
-from kprobe.parsing import parts as shared
-from kprobe.parsing.crew import PartReader, readers
-from kprobe.parsing.parts import SharedReading
-from kprobe.parsing.schema import Schema
+from kprobe_text.columns import Reading, rows
+from kprobe_text.columns import reading as readings
+from kprobe_text.columns.merge import merged
+from kprobe_text.parse import columnar
+from kprobe_text.parse import parts as shared
+from kprobe_text.parse.crew import PartReader, readers
+from kprobe_text.parse.parts import SharedReading
+from kprobe_text.parse.schema import Schema
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 PLAIN = b"            bash-42      [001] .....    11.%06d: e: (f+0x0/0x190) a=%d\n"

@@ -17,8 +17,8 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
-from kprobe.bulk import Reading, Store, Writer
-from kprobe.bulk import store as stores
+from kprobe_text.columns import Reading, Store, Writer
+from kprobe_text.columns import store as stores
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 PROGRESS = re.compile(r"reading \.\.\. \d+ s\n")  # said on a busy machine

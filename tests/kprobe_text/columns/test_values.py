@@ -1,4 +1,4 @@
-"""The tables hold what `kprobe.text.Parser` gives, every record and every value, on both ways: compiled and not."""
+"""The tables hold what `kprobe_text.text.Parser` gives, every record and value, on both ways: compiled and not."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kprobe.bulk import Reading, kernel
-from kprobe.bulk.merge import merged
-from kprobe.bulk.plain import Pass
-from kprobe.bulk.rows import stem
-from kprobe.text import (
+from kprobe_text.columns import Reading, kernel
+from kprobe_text.columns.merge import merged
+from kprobe_text.columns.plain import Pass
+from kprobe_text.columns.rows import stem
+from kprobe_text.text import (
     FAULT,
     Bare,
     BufferStarted,

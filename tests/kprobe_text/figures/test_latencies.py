@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kprobe.figures.histogram import EXACT, Ranks, duration
-from kprobe.figures.latencies import Latencies
-from kprobe.pages.live import RawPipe
-from kprobe.text import CodeAddress, Event, Lost, Parser, Record
+from kprobe.tracing.live import RawPipe
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.figures.histogram import EXACT, Ranks, duration
+from kprobe_text.figures.latencies import Latencies
+from kprobe_text.text import CodeAddress, Event, Lost, Parser, Record
 
 SHELL, CAT = Task(42, "sh"), Task(43, "cat")
 FUNCTION = "vfs_read"

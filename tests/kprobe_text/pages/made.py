@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kprobe.pages.events import Events, Format
-from kprobe.pages.header import PageHeader, page_header
-from kprobe.pages.kallsyms import Kallsyms
-from kprobe.pages.page import Pages
-from kprobe.pages.tasks import Tasks
-from kprobe.text import Record
+from kprobe_text.pages.events import Events, Format
+from kprobe_text.pages.header import PageHeader, page_header
+from kprobe_text.pages.kallsyms import Kallsyms
+from kprobe_text.pages.page import Pages
+from kprobe_text.pages.tasks import Tasks
+from kprobe_text.text import Record
 
 HEADER_PAGE = """\
 \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;

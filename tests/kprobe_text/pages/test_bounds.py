@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 import hostile_dat as hostile
 
-from kprobe.pages.bounds import CPUS
-from kprobe.pages.dat.cursor import FileBytes, NotTraceDat
-from kprobe.pages.dat.file import TraceDat
-from kprobe.parsing.source import NotText, Source
-from kprobe.text import Event, Unnamed
+from kprobe_text.pages.bounds import CPUS
+from kprobe_text.pages.dat.cursor import FileBytes, NotTraceDat
+from kprobe_text.pages.dat.file import TraceDat
+from kprobe_text.parse.source import NotText, Source
+from kprobe_text.text import Event, Unnamed
 
 SEED = 20
 
@@ -176,7 +176,7 @@ def test_a_page_in_parts_is_the_same_records() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2048, 2049])
 def test_a_stack_that_is_longer_than_any(count: int) -> None:
-    from kprobe.bulk.dat import tables_of
+    from kprobe_text.columns.dat import tables_of
 
     fields = hostile.field("int size", 8, 4) + hostile.field("unsigned long caller[]", 16, 0)
     one = hostile.record(3, struct.pack("<II", count, 0) + struct.pack(f"<{count}Q", *range(1, count + 1)))

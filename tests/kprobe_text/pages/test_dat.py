@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.pages.dat.compression import ZSTD, unpacker
-from kprobe.pages.dat.cursor import NotTraceDat
-from kprobe.pages.dat.file import TraceDat
-from kprobe.text import FAULT, CodeAddress, Event, Header, Lost, Marker, Parser, Record, StackTrace, Unparsed
+from kprobe_text.pages.dat.compression import ZSTD, unpacker
+from kprobe_text.pages.dat.cursor import NotTraceDat
+from kprobe_text.pages.dat.file import TraceDat
+from kprobe_text.text import FAULT, CodeAddress, Event, Header, Lost, Marker, Parser, Record, StackTrace, Unparsed
 
 ALL = Path(__file__).parents[3] / "fixtures" / "dat"
 DATA = ALL / "6.1"
@@ -194,7 +194,7 @@ def test_what_unpacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         import zstandard
 
         packed = zstandard.ZstdCompressor().compress(b"hello" * 100)
-        monkeypatch.setattr("kprobe.pages.dat.compression.ZSTD", (name,))
+        monkeypatch.setattr("kprobe_text.pages.dat.compression.ZSTD", (name,))
     unpack = unpacker("zlib" if name == "zlib" else "zstd")
     assert unpack(packed, 500) == b"hello" * 100
     for size, said in ((499, "499"), (501, "500 bytes, not 501"), (1 << 30, "would become 1073741824, more than")):
@@ -205,7 +205,7 @@ def test_what_unpacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_library_for_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe.pages.dat.compression.ZSTD", ("no_such_library",))
+    monkeypatch.setattr("kprobe_text.pages.dat.compression.ZSTD", ("no_such_library",))
     with pytest.raises(NotTraceDat, match=r"installed: pip install 'kprobe-sim\[bulk\]'"):
         TraceDat((DATA / "plain7.dat").read_bytes())
 
@@ -239,7 +239,7 @@ def test_the_verb(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_tables_of_it(tmp_path: Path) -> None:
-    """As far as it goes; tests/kprobe/bulk compares the values."""
+    """As far as it goes; tests/kprobe_text/columns compares the values."""
     from pyarrow import parquet
 
     (tmp_path / "cut.dat").write_bytes(PLAIN[:-100])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.pages.layout import EventLayout, FieldLayout, event_layout
+from kprobe_text.pages.layout import EventLayout, FieldLayout, event_layout
 
 TEXT = Path(__file__).parents[3] / "fixtures" / "text"
 

@@ -9,14 +9,14 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.cli import main
-from kprobe.pages.live import RawPipe
-from kprobe.pages.merging import Holding, merged
-from kprobe.pages.tasks import Tasks, tgids
-from kprobe.text import Event, Header, Marker
+from kprobe.options.command_line import UsageError, read_options
 from kprobe.tracefs.mounts import is_of_the_same, is_tracefs
 from kprobe.tracefs.tracefs import LocalTracefs, Stream
-from kprobe.words.options import UsageError, read_options
+from kprobe.tracing.live import RawPipe
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_text.pages.merging import Holding, merged
+from kprobe_text.pages.tasks import Tasks, tgids
+from kprobe_text.text import Event, Header, Marker
 
 PROBE = b"p:myopen do_sys_openat2 path=+0(%si):string\n"
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.pages.events import Events
-from kprobe.pages.flags import Letters, flags_text, letters_of
-from kprobe.pages.header import check_event_header, page_header
-from kprobe.pages.kallsyms import Kallsyms
-from kprobe.text import CodeAddress, Event, Header, Lost, Marker, Unnamed, Unparsed
+from kprobe_text.pages.events import Events
+from kprobe_text.pages.flags import Letters, flags_text, letters_of
+from kprobe_text.pages.header import check_event_header, page_header
+from kprobe_text.pages.kallsyms import Kallsyms
+from kprobe_text.text import CodeAddress, Event, Header, Lost, Marker, Unnamed, Unparsed
 
 from .made import HEADER_PAGE, MYOPEN, OPEN, event, opened, page, read, reader, words
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.parsing.schema import BadSchema, Schema
+from kprobe_text.parse.schema import BadSchema, Schema
 
 FORMAT = 'name: x\nID: 1\nformat:\n\tfield:u32 a;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: "a=%u", REC->a\n'
 
@@ -38,7 +38,7 @@ def test_formats_of_one_name_are_read_once_each(tmp_path: Path, monkeypatch: pyt
         read.append(len(text))
         return parse(text)
 
-    from kprobe.parsing import schema
+    from kprobe_text.parse import schema
 
     parse = schema.parse_format
     monkeypatch.setattr(schema, "parse_format", noted)

@@ -9,8 +9,8 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.figures.shape import COLUMNS, SHAPES
-from kprobe.text import Header, Parser, parse
+from kprobe_text.figures.shape import COLUMNS, SHAPES
+from kprobe_text.text import Header, Parser, parse
 
 ROOT = Path(__file__).parents[3]
 HEAD = b"            b\xffsh-42      [001] .....    11.791146: "

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import FAULT, CodeAddress, Event, parse
+from kprobe_text.text import FAULT, CodeAddress, Event, parse
 
 TRAMPOLINE = CodeAddress("arch_rethook_trampoline", 0, 0x60, "", None, "arch_rethook_trampoline+0x0/0x60")
 

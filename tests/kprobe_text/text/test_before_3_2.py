@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe.text import Event, parse
+from kprobe_text.text import Event, parse
 
 COLUMNS = "#           TASK-PID    CPU#    TIMESTAMP  FUNCTION\n#              | |       |          |         |\n"
 HEADER = f"# tracer: nop\n#\n{COLUMNS}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kprobe.text import Event, parse
+from kprobe_text.text import Event, parse
 
 SERIES = ["3.13", "3.13fp", "3.2", "4.19", "4.4", "5.10", "6.1", "6.12", "7.2"]
 

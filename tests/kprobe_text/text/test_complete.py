@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import FAULT, Bare, CodeAddress, Event, Function, Marker, Record, StackTrace, parse
+from kprobe_text.text import FAULT, Bare, CodeAddress, Event, Function, Marker, Record, StackTrace, parse
 
 Recorded = Callable[[str, str], bytes]
 Formats = Callable[[str, str], dict[str, str]]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import FAULT, Bare, CodeAddress, Event, Parser, defined_name, parse
+from kprobe_text.text import FAULT, Bare, CodeAddress, Event, Parser, defined_name, parse
 
 WIDE = b"            bash-42      [001] .....    11.791146: e: (do_sys_openat2+0x0/0x170)"
 NARROW = b"            bash-42    [001] ....    11.791146: e: (do_sys_open+0x0/0x190)"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import Call, Event, Function, Header, Marker, Parser, Record, StackTrace, Unparsed, parse
+from kprobe_text.text import Call, Event, Function, Header, Marker, Parser, Record, StackTrace, Unparsed, parse
 
 FIELD = "\tfield:{};\toffset:8;\tsize:4;\tsigned:0;\n"
 IDLE = "name: cpu_idle\nID: 1\nformat:\n{}{}\nprint fmt: {}\n".format(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, StackTrace, parse
+from kprobe_text.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, StackTrace, parse
 
 FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx) {}", REC->__probe_ip\n'
 FORMATS = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kprobe.text import FormatField, parse_format
+from kprobe_text.text import FormatField, parse_format
 
 
 def test_a_format(formats: Callable[[str, str], dict[str, str]]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kprobe.text import Bare, Call, Comment, Header, Parser, Record, Switch, Unparsed, parse
+from kprobe_text.text import Bare, Call, Comment, Header, Parser, Record, Switch, Unparsed, parse
 
 Recorded = Callable[[str, str], bytes]
 

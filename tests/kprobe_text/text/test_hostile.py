@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kprobe.text import Event, Parser, StackTrace, parse, tokens
+from kprobe_text.text import Event, Parser, StackTrace, parse, tokens
 
 HEAD = b"            bash-42      [001] .....    11.791146: "
 RETURN = HEAD + b"ret: (f+0x0/0x1) ret=3\n"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import Call, CodeAddress, Event, Function, Marker, Record, StackTrace, Unnamed, layout, parse
+from kprobe_text.text import Call, CodeAddress, Event, Function, Marker, Record, StackTrace, Unnamed, layout, parse
 
 ROOT = Path(__file__).parents[3]
 DIGEST = ROOT / "tools" / "record_digest.py"

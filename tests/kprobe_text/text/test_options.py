@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import (
+from kprobe_text.text import (
     Bare,
     BufferStarted,
     CodeAddress,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import (
+from kprobe_text.text import (
     Bare,
     BufferStarted,
     Coded,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kprobe.text import Event, Lost, Parser, Record, StackTrace, Unparsed, parse
+from kprobe_text.text import Event, Lost, Parser, Record, StackTrace, Unparsed, parse
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 

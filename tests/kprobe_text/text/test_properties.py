@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.text import Event, Parser, Record, parse
+from kprobe_text.text import Event, Parser, Record, parse
 
 NARROW = b"            bash-42    [001] ....    11.791146: e: (f+0x0/0x190)"
 WIDE = b"            bash-42      [001] .....    11.791146: e: (f+0x0/0x190)"

@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import (
-    Bare,
-    Coded,
-    Event,
-    Function,
-    Marker,
-    RawMarker,
-    StackTrace,
-    Unnamed,
-    Unparsed,
-    parse,
-)
+from kprobe_text.text import Bare, Coded, Event, Function, Marker, RawMarker, StackTrace, Unnamed, Unparsed, parse
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 # and how many recordings there are of each

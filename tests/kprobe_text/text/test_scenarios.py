@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.figures.shape import as_dict
-from kprobe.readers.comparison import FAULTS, compare
-from kprobe.text import (
+from kprobe_corpus.parsers.comparison import FAULTS, compare
+from kprobe_sim.builds import profile
+from kprobe_sim.scenarios.choices import chosen_options, lacks
+from kprobe_sim.scenarios.rendering import Rendering, render
+from kprobe_sim.scenarios.shipped import load, names
+from kprobe_text.figures.shape import as_dict
+from kprobe_text.text import (
     Bare,
     BareMarker,
     BareRawMarker,
@@ -22,10 +26,6 @@ from kprobe.text import (
     Record,
     parse,
 )
-from kprobe_sim.builds import profile
-from kprobe_sim.scenarios.choices import chosen_options, lacks
-from kprobe_sim.scenarios.rendering import Rendering, render
-from kprobe_sim.scenarios.shipped import load, names
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "scenarios" / "6.1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe.text import Bare, Event, parse
+from kprobe_text.text import Bare, Event, parse
 
 HEAD = b"           plain-129     [000] .....    25.899799: "
 CONTEXT = ("plain", 129, 0, 25_899_799_000)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import Call, Event, parse
+from kprobe_text.text import Call, Event, parse
 
 WIDE = b"          <idle>-0       [003] dNs7.     5.000001: "
 LATENT = b"  <idle>-0         3dNs7.   15us+: "

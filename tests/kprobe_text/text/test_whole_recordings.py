@@ -15,7 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.text import FAULT, Bare, Coded, Event, Function, Marker, RawMarker, StackTrace, Unnamed, Unparsed, parse
+from kprobe_text.text import (
+    FAULT,
+    Bare,
+    Coded,
+    Event,
+    Function,
+    Marker,
+    RawMarker,
+    StackTrace,
+    Unnamed,
+    Unparsed,
+    parse,
+)
 
 ARCHIVE = Path(__file__).parents[3] / "fixtures" / "text" / "whole.tar.xz"
 COUNTS = {

@@ -1,4 +1,4 @@
-"""What the events of the recorded traces say, read apart from kprobe.text; and how what it reads compares.
+"""What the events of the recorded traces say, read apart from kprobe_text.text; and how what it reads compares.
 
 The truth is made of each event's definition (its conversions as the kernel's format file has them) and of the text in
 the fixture. It knows nothing of layouts: it looks for the event's name and reads to the record's end.
@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from kprobe.text import FAULT, Bare, CodeAddress, Event, Record, parse
+from kprobe_text.text import FAULT, Bare, CodeAddress, Event, Record, parse
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 

@@ -1,0 +1,78 @@
+"""C prototypes of the traced kernel's functions, and members of the structures that their parameters point to.
+
+A backend with a method `prototype` of a function's name answers itself: the parameters, each a name and its type (text,
+kind, bytes, whether it has a sign), and the type returned; None if it has none.  Its `member` gives places and type, or
+None.  A backend with `btf` gives the kernel's BTF.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe.kernel.prototype import CType, Parameter, Prototype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kprobe.tracefs.tracefs import Tracefs
+
+    Told = tuple[str, str, int, bool]  # a type, as a backend tells it
+    # of a function, the number of a parameter from 0 on, and a path a.b.c: bytes from each pointer on, and the type
+    Follow = Callable[[str, int, str], tuple[tuple[int, ...], CType] | None]
+
+BTF = "/sys/kernel/btf/vmlinux"
+
+
+class KernelTypes(NamedTuple):
+    """What finds prototypes of functions, and members of what parameters point to; `none` says why none are."""
+
+    prototype: Callable[[str], Prototype | None]
+    follow: Follow
+    none: str
+
+
+def known(tracefs: Tracefs) -> KernelTypes:
+    """Return what finds prototypes and members."""
+    own = getattr(tracefs, "prototype", None)
+    if own is not None:
+        member = getattr(tracefs, "member", _nothing)
+        return KernelTypes(lambda name: _taken(own(name)), lambda *where: _place(member(*where)), "")
+    try:
+        data = getattr(tracefs, "btf", bytes)()
+    except OSError as error:
+        return KernelTypes(_nothing, _nothing, f"no prototypes: {error}")
+    if not data:
+        return KernelTypes(_nothing, _nothing, f"no prototypes: there is no {BTF}")
+    from kprobe.kernel.btf import Btf
+
+    try:
+        btf = Btf(data)
+    except ValueError as error:
+        return KernelTypes(_nothing, _nothing, f"no prototypes: {BTF}: {error}")
+    return KernelTypes(btf.prototype, btf.follow, "")
+
+
+def prototypes(tracefs: Tracefs) -> tuple[Callable[[str], Prototype | None], str]:
+    """Return a function that finds the prototype of a function or None; and why it finds none at all, else ""."""
+    find, _, none = known(tracefs)
+    return find, none
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _taken(found: tuple[list[tuple[str, Told]], Told] | None) -> Prototype | None:
+    if found is None:
+        return None
+    parameters, returns = found
+    return Prototype(tuple(Parameter(name, _c_type(*kind)) for name, kind in parameters), _c_type(*returns))
+
+
+def _place(found: tuple[tuple[int, ...], Told] | None) -> tuple[tuple[int, ...], CType] | None:
+    return None if found is None else (found[0], _c_type(*found[1]))
+
+
+def _c_type(text: str, kind: str, size: int, signed: bool) -> CType:
+    return CType(text.replace(" () *", " (*)()"), kind, size, signed)

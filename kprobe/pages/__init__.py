@@ -1,4 +1,0 @@
-"""The bytes of the ring buffer -> typed records: pages of trace_pipe_raw, and trace.dat files.
-
-Uses `kprobe.text` for its types of records and for reading format files.  Start with `layout`.
-"""

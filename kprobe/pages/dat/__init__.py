@@ -1,4 +1,0 @@
-"""trace.dat files of trace-cmd, versions 6 and 7: their contents and their records.
-
-Uses `kprobe.pages` for the pages.  Start with `file`.
-"""

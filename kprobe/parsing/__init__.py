@@ -1,4 +1,0 @@
-"""`kprobe parse`: trace text from files or a pipe, as text, JSON lines or CSV.
-
-Uses `kprobe.text`.  Start with `command`.
-"""

@@ -1,4 +1,0 @@
-"""What `kprobe test-parser` prints of its results, and what of them is known already.
-
-Uses the rest of `kprobe.readers` but its command.  Start with `forms`, then `baseline`.
-"""

@@ -1,0 +1,85 @@
+"""The screen of `kprobe top`, drawn by rich."""
+
+from __future__ import annotations
+
+from rich.bar import Bar
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kprobe_text.figures.rates import TABLES, Look, Row, summary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+AROUND = 8  # lines of the screen that aren't rows
+COLOURS = ("cyan", "green", "magenta")
+NAMES = (None, 23, 4)  # columns that a name has: a task's 15, and its number
+BESIDE = 78  # columns from which on tasks and CPUs fit side by side
+BARS = 60  # columns from which on there is room for bars
+
+
+def shown(title: str, looks: Iterable[Look], ends: str = "Ctrl-C ends") -> Look | None:
+    """Show each look in place of the last, on a screen of its own that is left as it was; return the last."""
+    last = None
+    with Live(auto_refresh=False, screen=True, console=Console()) as live:
+        for last in looks:
+            live.update(Picture(title, last, ends), refresh=True)
+    return last
+
+
+class Picture:
+    """Draws one look as wide and high as the terminal is: events above, tasks and CPUs below.
+
+    They are side by side where that fits, else one below the other.
+    """
+
+    def __init__(self, title: str, look: Look, ends: str) -> None:
+        self._title = title
+        self._look = look
+        self._ends = ends
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give what rich draws."""
+        events, tasks, cpus = self._look.tables
+        width = options.max_width
+        is_beside = width >= BESIDE
+        room = (options.height or console.size.height) - AROUND - (0 if is_beside else 2)
+        upper = min(len(events), max(1, room // 2))
+        lower = max(1 if is_beside else 2, room - upper)
+        if is_beside:
+            below = Table.grid(expand=True, padding=(0, 2))
+            below.add_column(ratio=3)
+            below.add_column(ratio=2)
+            below.add_row(self._table(1, tasks, lower, width), self._table(2, cpus, lower, width))
+            rest: list[Table | Text] = [below]
+        else:
+            last = min(len(cpus), max(1, lower // 2))
+            rest = [self._table(1, tasks, lower - last, width), Text(), self._table(2, cpus, last, width)]
+        yield Group(
+            Text(f"kprobe top  {self._title}", style="bold", no_wrap=True, overflow="ellipsis"),
+            Text(summary(self._look), style="red" if self._look.lost or self._look.gaps else "", no_wrap=True),
+            Text(),
+            self._table(0, events, upper, width),
+            Text(),
+            *rest,
+            Text(self._ends, style="dim"),
+        )
+
+    def _table(self, which: int, rows: Sequence[Row], most: int, width: int) -> Table:
+        has_bars = width >= BARS
+        table = Table(box=None, expand=True, padding=(0, 2, 0, 0), header_style="bold underline")
+        table.add_column("PER SECOND", justify="right", width=12 if has_bars else 10)
+        table.add_column("IN ALL", justify="right", width=10 if has_bars else 8)
+        name = NAMES[which] if has_bars else None
+        table.add_column(TABLES[which], width=name, ratio=None if name else 2, no_wrap=True, overflow="ellipsis")
+        if has_bars:
+            table.add_column("", ratio=3, no_wrap=True)
+        top = max((row.rate for row in rows), default=0.0)
+        for row in rows[:most]:
+            style = "" if row.rate else "dim"
+            cells = [Text(cell, style=style) for cell in (f"{row.rate:,.1f}", f"{row.total:,}", row.name)]
+            table.add_row(*cells, *([Bar(top or 1.0, 0, row.rate, color=COLOURS[which])] if has_bars else []))
+        return table

@@ -1,0 +1,29 @@
+"""Tests for any parser of trace text: its records compared with the truth, and a search for texts that fool it.
+
+    kprobe test-parser -- CMD …        CMD reads a text on its standard input and answers in JSON Lines
+    from kprobe_corpus.parsers import answer  # makes such a CMD of a Python function
+
+Uses `kprobe_corpus.traces` for the texts; `breaking` imports hypothesis when it searches.  Start with `comparison`,
+then `running` and `report`; docs/readers.md is for users, docs/reader-schema.md the language of answers.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe_corpus.parsers.adapter import answer
+    from kprobe_corpus.parsers.texts import TraceText
+
+__all__ = ["TraceText", "answer"]
+
+if not TYPE_CHECKING:  # type checkers would learn that every name is there
+
+    def __getattr__(name: str) -> object:
+        """Import what is asked for: the adapter runs as a program, too, which isn't to be imported before."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "answer":
+            from kprobe_corpus.parsers.adapter import answer
+
+            return answer
+        from kprobe_corpus.parsers.texts import TraceText
+
+        return TraceText

@@ -1,0 +1,78 @@
+"""A Python function as a parser's command: `python -m kprobe_corpus.parsers.adapter MODULE:FUNCTION`.
+
+Other programs' environments may hold this package for its sake alone, so it imports nothing of the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, BinaryIO
+
+    Read = Callable[[bytes], Iterable[Mapping[str, Any]]]
+
+STAYS = "KPROBE_STAYS"  # is set where the command is to answer for one text after the other: kprobe test-parser --stay
+CRASHED = "crashed"  # the type of a line by which a command that stays says that it couldn't go on with a text
+# What a command finds in its environment -> the file of the entry
+FILES = {
+    "KPROBE_TRACE": "trace.txt",
+    "KPROBE_FORMATS": "formats",
+    "KPROBE_EVENTS": "kprobe_events",
+    "KPROBE_DAT": "trace.dat",
+}
+
+
+def answer(read: Read) -> None:
+    """Answer for `read`, which gets a text as bytes and gives its records as mappings: docs/reader-schema.md.
+
+    The text is that on standard input.  With --stay standard input names a directory a line, whose texts are answered
+    one after the other, each followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew
+    for each.  What `read` raises ends the program; with --stay it is told, and the next text read.
+    """
+    out = sys.stdout.buffer
+    if STAYS not in os.environ:
+        _put(out, read(sys.stdin.buffer.read()))
+        return
+    for line in sys.stdin.buffer:
+        directory = os.fsdecode(line.rstrip(b"\n"))
+        os.environ.update(files(directory))
+        with open(os.path.join(directory, "trace.txt"), "rb") as file:
+            text = file.read()
+        try:
+            _put(out, read(text))
+        except Exception as error:  # whatever a reader raises: to start it again would take its time
+            _put(out, [{"type": CRASHED, "text": f"{type(error).__name__}: {error}"}])
+        out.write(b"\n")
+        out.flush()
+
+
+def files(directory: str) -> dict[str, str]:
+    """Return the variables that tell a command the files of an entry; those that it hasn't are empty."""
+    paths = {name: os.path.join(directory, file) for name, file in FILES.items()}
+    return {name: path if os.path.exists(path) else "" for name, path in paths.items()}
+
+
+def _put(out: BinaryIO, records: Iterable[Mapping[str, Any]]) -> None:
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    for record in records:
+        out.write(encode(record).encode() + b"\n")
+
+
+def _main(words: list[str]) -> int:
+    module, colon, name = words[0].partition(":") if len(words) == 1 else ("", "", "")
+    if not (module and colon and name):
+        sys.stderr.write("USAGE: python -m kprobe_corpus.parsers.adapter MODULE:FUNCTION\n")
+        return 2
+    sys.path.insert(0, os.getcwd())
+    answer(getattr(import_module(module), name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,236 @@
+"""An answer compared with the truth, record by record."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe_corpus.parsers.alignment import align
+from kprobe_corpus.parsers.answers import EVENT, NO_RECORD, UNPARSED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from kprobe_corpus.parsers.answers import Record
+
+RIGHT, MARKED, MISSING, INVENTED, WRONG = "right", "marked", "missing", "invented", "wrong"
+KINDS = (RIGHT, WRONG, MISSING, INVENTED, MARKED)  # what a record of an answer can be, as it is shown
+FAULTS = (WRONG, INVENTED, MISSING)  # worst first: what a parser may not do
+_SWITCH = "switch"  # of function_graph's text, no record of the ring buffer: no truth has it
+# What of a record isn't compared: marks, bytes, where it stands
+_UNCOMPARED = ("type", "ambiguous", "complete", "guessed", "forgeable", "raw", "line", "fields")
+
+
+class Misreading(NamedTuple):
+    """What an answer says otherwise; `key` is "fields.s" for an argument, "" for the whole record."""
+
+    kind: str
+    key: str
+    expected: object
+    said: object
+
+
+class Judgement(NamedTuple):
+    """A record of the truth, what was answered, and what of it was misread; `number` is that of the truth, from 0.
+
+    `truth` is None for a record that was invented, `answer` for one that was dropped.
+    """
+
+    number: int
+    truth: Record | None
+    answer: Record | None
+    misread: tuple[Misreading, ...]
+
+    @property
+    def kind(self) -> str:
+        """The worst of what was misread."""
+        kinds = {one.kind for one in self.misread}
+        return next((kind for kind in (*FAULTS, MARKED) if kind in kinds), RIGHT)
+
+
+class Comparison(NamedTuple):
+    """The readings of a text that aren't plainly right, how many are, and what the parser said something of.
+
+    `said` are types and, of those of events, keys as "event.flags".
+    """
+
+    right: int
+    readings: tuple[Judgement, ...]
+    said: frozenset[str]
+
+
+def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
+    """Compare an answer with the truth.  What the parser never says of any text is for `settle` to leave out."""
+    answers = [answer for answer in answers if answer["type"] != _SWITCH]
+    said = frozenset(_said(answers))
+    cache: dict[tuple[int, int], tuple[Misreading, ...]] = {}
+
+    def misread(number: int, answer: int) -> tuple[Misreading, ...]:
+        pair = (number, answer)
+        if pair not in cache:
+            cache[pair] = tuple(_misread(truths[number], answers[answer]))
+        return cache[pair]
+
+    right, readings, last = 0, [], 0
+    is_open = False  # nobody can tell where the record before ends
+    for number, answer in align(
+        truths, answers, lambda number, answer: not _of(misread(number, answer), said, truths[number]["type"])
+    ):
+        if number is None:
+            assert answer is not None
+            if answer == len(answers) - 1 and answers[answer].get("complete") is False:
+                continue  # of the line within which a text breaks off, where the truth has no record
+            if answers[answer]["type"] == NO_RECORD or (answers[answer]["type"] != UNPARSED and not is_open):
+                readings.append(Judgement(last, None, answers[answer], (_invented(answers[answer]),)))
+            continue
+        last, is_open = number, _is_unknown(truths[number]) or _is_endless(truths[number])
+        if answer is None and _is_unknown(truths[number]):
+            continue
+        if answer is None:
+            readings.append(Judgement(number, truths[number], None, (Misreading(MISSING, "", truths[number], None),)))
+        elif wrong := _settleable(truths[number], misread(number, answer)):
+            readings.append(Judgement(number, truths[number], answers[answer], wrong))
+        else:
+            right += 1
+    return Comparison(right, tuple(readings), said)
+
+
+def settle(found: Comparison, said: Collection[str]) -> Comparison:
+    """Leave out what a parser says nothing of; `said` is what it says something of in any text."""
+    right, readings = found.right, []
+    for reading in found.readings:
+        kind = (reading.truth or reading.answer or {})["type"]
+        if reading.answer is None and kind not in said:
+            continue
+        wrong = tuple(_of(reading.misread, said, kind))
+        if wrong:
+            readings.append(reading._replace(misread=wrong))
+        else:
+            right += 1
+    return Comparison(right, tuple(readings), found.said)
+
+
+def of_types(records: Sequence[Record], types: Collection[str]) -> list[Record]:
+    """Return the records of these types, and of an answer what isn't of any; all if no types are given."""
+    return [record for record in records if not types or record["type"] in (*types, UNPARSED, NO_RECORD)]
+
+
+def unsaid(truths: Sequence[Record], said: Collection[str]) -> set[str]:
+    """Return what of a truth a parser that says that much can't be held to."""
+    return {word for word in _said(truths) if word not in said and word.partition(".")[0] in (*said, word)}
+
+
+def _said(records: Sequence[Record]) -> Iterator[str]:
+    seen: set[tuple[str, ...]] = set()
+    for record in records:
+        keys = (record["type"], *record)
+        if keys not in seen:
+            seen.add(keys)
+            yield record["type"]
+            yield from (f"{record['type']}.{key}" for key in record if key not in _UNCOMPARED[:-1])
+
+
+def _of(misread: Sequence[Misreading], said: Collection[str], kind: str) -> list[Misreading]:
+    """Return what was misread of keys that the parser says something of."""
+    return [
+        one for one in misread if one.kind != MISSING or not one.key or "." in one.key or f"{kind}.{one.key}" in said
+    ]
+
+
+def _invented(answer: Record) -> Misreading:
+    if answer["type"] == NO_RECORD:
+        return Misreading(INVENTED, "", None, f"line {answer['line']} of the answer isn't a record: {answer['why']}")
+    return Misreading(MARKED if answer.get("forgeable") else INVENTED, "", None, answer)
+
+
+def _is_unknown(truth: Record) -> bool:
+    """Whether no reader can tell what a record is, whatever schema it has."""
+    return "type" in truth.get("ambiguous", ()) and "type" not in truth.get("fields", ())
+
+
+def _is_endless(truth: Record) -> bool:
+    """Whether no reader can tell where a mark ends."""
+    return truth["type"] == "marker" and "text" in truth.get("ambiguous", ())
+
+
+def _settleable(truth: Record, misread: tuple[Misreading, ...]) -> tuple[Misreading, ...]:
+    """Return what a reader could have told."""
+    if _is_unknown(truth):
+        return tuple(one for one in misread if one.kind == INVENTED and not one.key)
+    return tuple(one for one in misread if one.key != "text") if _is_endless(truth) else misread
+
+
+def _misread(truth: Record, answer: Record) -> Iterator[Misreading]:
+    if answer["type"] == NO_RECORD:
+        yield _invented(answer)
+        return
+    if answer["type"] != truth["type"]:
+        if UNPARSED in (answer["type"], truth["type"]):
+            yield Misreading(MARKED, "", truth, answer)
+        else:
+            yield Misreading(WRONG, "type", truth["type"], answer["type"])
+        return
+    yield from _context(truth, answer)
+    if "fields" in truth:
+        if "fields" in answer:
+            yield from _fields(truth["fields"], answer, truth.get("ambiguous", ()))
+        else:
+            yield Misreading(MISSING, "fields", truth["fields"], None)
+
+
+def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
+    """Yield what was misread of all keys but the arguments."""
+    for key, expected in truth.items():
+        if key in _UNCOMPARED or (key == "clock" and expected == "time" and key not in answer):
+            continue
+        if key not in answer:
+            yield Misreading(MISSING, key, expected, None)
+        elif not _is_same(expected, answer[key]) and not (key == "task" and _are_same_task(expected, answer[key])):
+            marked = key in answer.get("guessed", ())
+            yield Misreading(MARKED if marked else WRONG, key, expected, answer[key])
+    if truth.get("complete") is False and answer.get("complete") is True:
+        yield Misreading(WRONG, "complete", False, True)
+
+
+def _fields(expected: Record, answer: Record, ambiguous: Collection[str]) -> Iterator[Misreading]:
+    said, guessed = answer["fields"], answer.get("guessed", ())
+    # what a string can forge is other records, and where it ends itself
+    is_partial = answer.get("complete") is False or answer.get("forgeable") is True
+    for name, value in expected.items():
+        if name not in said:
+            # it may stand in what is said to be a guess
+            is_guessed = bool(guessed) and name in ambiguous
+            yield Misreading(MARKED if is_partial or is_guessed else MISSING, f"fields.{name}", value, None)
+        elif not _is_same(value, said[name]):
+            yield Misreading(MARKED if is_partial or name in guessed else WRONG, f"fields.{name}", value, said[name])
+    for name, value in said.items():
+        if name not in expected:
+            yield Misreading(MARKED if is_partial or name in guessed else INVENTED, f"fields.{name}", None, value)
+
+
+def _are_same_task(expected: object, said: object) -> bool:
+    """Whether two names differ in blanks at their beginning alone, which are the column's, too."""
+    return isinstance(expected, str) and isinstance(said, str) and expected.lstrip(" ") == said.lstrip(" ")
+
+
+def _is_same(expected: object, said: object) -> bool:
+    return type(expected) is type(said) and expected == said
+
+
+__all__ = [
+    "EVENT",
+    "FAULTS",
+    "INVENTED",
+    "KINDS",
+    "MARKED",
+    "MISSING",
+    "RIGHT",
+    "WRONG",
+    "Comparison",
+    "Judgement",
+    "Misreading",
+    "compare",
+    "of_types",
+    "settle",
+    "unsaid",
+]

@@ -1,0 +1,13 @@
+"""Traces of many kernels, each with its true contents, for testing parsers of trace text: `kprobe corpus`.
+
+    from kprobe_corpus.traces import entries
+    for entry in entries(kernels=["6.*"], scenarios=["02_comms"]):
+        entry.text, entry.truth(), entry.formats, entry.definitions, entry.about
+
+Uses nothing but `kprobe_text.entry_points`.  Start with `entry`, then `corpora`.
+"""
+
+from kprobe_corpus.traces.corpora import Corpus, corpora, entries
+from kprobe_corpus.traces.entry import CorpusError, Entry
+
+__all__ = ["Corpus", "CorpusError", "Entry", "corpora", "entries"]

@@ -1,0 +1,325 @@
+"""hist triggers: read, checked, listed, and counting.
+
+    hist:keys=FIELD[,..][:vals=..][:sort=..][:size=N][:pause|:cont|:clear][:name=..][:VAR=..][:ACTION] [if FILTER]
+
+Sources: event_hist_trigger_parse(), create_hist_data(), hist_register_trigger() and what they call in
+kernel/trace/trace_events_hist.c of 6.1; fixtures/triggers, fixtures/histograms.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Sequence
+
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.hist.action import MadeAction, read_action
+from kprobe_sim.events.hist.data import HistAttributes, HistData, SortKey, histograms_of
+from kprobe_sim.events.hist.early_expression import EarlyExpressionReader
+from kprobe_sim.events.hist.expression import ExpressionReader, variable_of
+from kprobe_sim.events.hist.fault import NEWER, HistFault, refused
+from kprobe_sim.events.hist.field import (
+    BUCKETS,
+    EXECNAME,
+    GRAPH,
+    HITCOUNT,
+    KEY,
+    LOG2,
+    PERCENT,
+    REFERENCE,
+    STACKTRACE,
+    STRING,
+    STRING_SIZE,
+    SYM,
+    SYM_OFFSET,
+    SYSCALL,
+    VARIABLE,
+    HistField,
+)
+from kprobe_sim.events.hist.synthetic import SyntheticTarget
+from kprobe_sim.events.hist.trigger import ErrorReporter, HistHost, HistTrigger
+from kprobe_sim.language.primitives.kstrto import kstrtoul
+from kprobe_sim.language.primitives.refusal import refuse
+from kprobe_sim.records.field import COMMON_FIELDS
+
+_BLANKS = "\t\n\v\f\r \xa0"
+_CONDITION = re.compile(r"(?<=[ \t])if")
+_ACTION = re.compile(r"(onmatch|onmax|onchange)\(")
+_DEFAULT_BITS, _LEAST_BITS, _MOST_BITS = 11, 7, 17
+_MOST_KEYS, _MOST_VALUES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 3, 16, 8
+_KEY_SPACE = 256 + 128
+_SHORT_COMMAND = 255  # of 5.4: MAX_FILTER_STR_VAL, with the zero at its end
+_NOT_OF_VALUES = BUCKETS | LOG2 | SYM | SYM_OFFSET | SYSCALL | STACKTRACE
+_NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
+
+
+class HistMaker:
+    """Makes a histogram from a line of the trigger file that begins with `hist`; `rest` is what follows the name.
+
+    `command` is what the error log shows, another one where a trigger is made for a field of its event.
+    """
+
+    def __init__(
+        self,
+        file: EventFile,
+        rest: str,
+        host: HistHost,
+        *,
+        removes: bool,
+        outer: ErrorReporter | None = None,
+    ) -> None:
+        self._file = file
+        self.host = host
+        self._outer = outer
+        self._command = f"hist:{rest}" if file.instance.machine.gates.hist_log_is_whole else rest[:_SHORT_COMMAND]
+        parameter, self.condition = _split_condition(rest)
+        gates = file.instance.machine.gates
+        hides_minus = gates.hist_sym_offset and gates.hist_arithmetic
+        self._parameter = parameter.replace(".sym-offset", ".symXoffset") if hides_minus else parameter
+        self.attributes = self._attributes()
+        self.data = HistData(file, self.attributes, removes=removes)
+        self._actions = [read_action(text, self.data, self.complain) for text in self.attributes.actions]
+        self._assignments = self._variables()
+        fields = {field.name: field for field in (*COMMON_FIELDS, *file.event.filter_fields())}
+        matched = [text.matched for text in self._actions if text.handler == "onmatch"]
+        reader = ExpressionReader if gates.hist_arithmetic else EarlyExpressionReader
+        self._reader = reader(self.data, fields, dict(self._assignments), matched, self.complain)
+        self._values()
+        for name, text in self._assignments:
+            self._variable(name, text)
+        self._keys()
+        self._sort()
+        self.data.actions = [MadeAction(text, self.data) for text in self._actions]
+        self.data.start()
+
+    def trigger(self) -> HistTrigger:
+        """Return the trigger that it describes, without its filter."""
+        return HistTrigger(self._file, self.data, self.host)
+
+    def target(self, name: str) -> SyntheticTarget | None:
+        """Return the synthetic event of that name, or None."""
+        return self.host.target(name)
+
+    def create_actions(self) -> None:
+        """Make what its actions need.  Raises OSError."""
+        for action in self.data.actions:
+            assert isinstance(action, MadeAction)
+            action.create(self, self._reader)
+
+    def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField:
+        """Return a variable for a field of another event, with a histogram of its own if there is none yet."""
+        file = self._file.find(system, event)
+        if file is None:
+            raise refused(self.complain, HistFault.EVENT_FILE_NOT_FOUND, name)
+        like = next((other for other in histograms_of(file) if _same_keys(self.data, other)), None)
+        if like is None:
+            raise refused(self.complain, HistFault.HIST_NOT_FOUND, name)
+        found = reader.find_variable(system, event, f"synthetic_{name}")
+        if found is not None:
+            return found
+        keys = ",".join(key.label() for key in like.keys)
+        rest = f"keys={keys}:synthetic_{name}={name}"
+        texts = [one.filter_text for one in file.triggers if isinstance(one, HistTrigger) and one.data is like]
+        if texts and texts[0]:
+            rest += f" if {texts[0]}"
+        try:
+            self.host.put(file, rest, outer=self)
+        except OSError:
+            self.complain(HistFault.HIST_CREATE_FAIL, name)
+            raise
+        self.data.field_variable_triggers.append((file, rest))
+        found = reader.find_variable(system, event, f"synthetic_{name}")
+        if found is None:
+            raise refused(self.complain, HistFault.SYNTH_VAR_NOT_FOUND, name)
+        return found
+
+    def has_variable(self, name: str) -> bool:
+        """True if the histogram or another of the event has a variable of that name, and none is to be removed."""
+        if self.data.removes:
+            return False
+        return self.data.find_variable(name) is not None or variable_of(self._file, name) is not None
+
+    def complain(self, fault: HistFault, at: str) -> None:
+        """Put a fault into the error log, with the caret at the first place of a text in the command."""
+        if fault in NEWER and not self._file.instance.machine.gates.hist_log_is_whole:
+            return
+        if self._outer is not None:
+            self._outer.complain(fault, at)
+            return
+        event = self._file.event
+        column = max(self._command.find(at), 0)
+        self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", fault.text, self._command, column)
+
+    def _attributes(self) -> HistAttributes:
+        found: dict[str, str] = {}
+        assignments: list[str] = []
+        words: set[str] = set()
+        actions: list[str] = []
+        bits = _DEFAULT_BITS
+        no_hitcount = False
+        gates = self._file.instance.machine.gates
+        for part in self._parameter.split(":"):
+            head, equals, value = part.partition("=")
+            if equals:
+                if not value:
+                    raise refused(self.complain, HistFault.EMPTY_ASSIGNMENT, part)
+                if head in ("key", "keys", "val", "vals", "values", "sort", "name", "clock"):
+                    found[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
+                elif head == "size":
+                    bits = _bits(value)
+                else:
+                    self._check_room(assignments, part)
+                    assignments.append(part)
+            elif part in ("nohitcount", "NOHC") and gates.hist_hitcount:
+                no_hitcount = True
+            elif part in ("pause", "cont", "continue", "clear"):
+                words.add(part.removesuffix("inue"))
+            elif _ACTION.match(part) and len(actions) < _MOST_ACTIONS:
+                actions.append(part)
+            else:
+                raise refuse(errno.EINVAL)
+        if "keys" not in found:
+            raise refuse(errno.EINVAL)
+        clock = found.get("clock", "global").strip(_BLANKS)
+        name = found.get("name", "")
+        return HistAttributes(
+            found["keys"],
+            found.get("vals"),
+            found.get("sort"),
+            name,
+            clock,
+            bits,
+            tuple(assignments),
+            tuple(actions),
+            frozenset(words),
+            no_hitcount,
+        )
+
+    def _check_room(self, variables: Sequence[object], at: str) -> None:
+        if len(variables) == _MOST_VARIABLES:
+            raise refused(self.complain, HistFault.TOO_MANY_VARS, at)
+
+    def _variables(self) -> list[tuple[str, str]]:
+        variables: list[tuple[str, str]] = []
+        for assignment in self.attributes.assignments:
+            for part in assignment.split(",")[:_MOST_VARIABLES]:
+                name, equals, value = part.partition("=")
+                if not equals or not self._file.instance.machine.gates.hist_variables:
+                    raise refused(self.complain, HistFault.MALFORMED_ASSIGNMENT, name)
+                self._check_room(variables, name)
+                variables.append((name, value))
+        return variables
+
+    def _values(self) -> None:
+        values = self.data.values
+        values.append(HistField(self.data, HITCOUNT))
+        left = [] if self.attributes.values is None else self.attributes.values.split(",")
+        gates = self._file.instance.machine.gates
+        hitcounts = 0
+        for _ in range(_MOST_VALUES):
+            if not left or len(values) == _MOST_VALUES:
+                break
+            text = left.pop(0)
+            if text == "hitcount":
+                hitcounts += 1
+                if hitcounts == 1 or not gates.hist_hitcount:
+                    continue
+            found = self._reader.read(text, 0)
+            refused_flags = _NOT_OF_VALUES if gates.hist_percent else _NOT_OF_VALUES | PERCENT | GRAPH
+            if gates.hist_values_checked and found.flags & refused_flags:
+                raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
+            values.append(found)
+        if self.attributes.no_hitcount and len(values) == 1:
+            raise refused(self.complain, HistFault.NEED_NOHC_VAL)
+        if left and left != ["hitcount"]:
+            raise refuse(errno.EINVAL)
+
+    def _variable(self, name: str, text: str) -> None:
+        if self.has_variable(name):
+            raise refused(self.complain, HistFault.DUPLICATE_VAR, name)
+        found = self._reader.read(text, VARIABLE, name)
+        gates = self._file.instance.machine.gates
+        if gates.hist_values_checked and found.flags & _NOT_OF_VARIABLES:
+            raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
+        if found.flags & EXECNAME and gates.hist_name_variables:
+            found.flags = STRING | VARIABLE | EXECNAME
+            found.size, found.signed, found.type = STRING_SIZE, False, "char[]"
+        found.index, found.variable_of = self.data.add_variable(), self.data
+        self.data.variables.append(found)
+
+    def _keys(self) -> None:
+        data = self.data
+        texts = self.attributes.keys.split(",")
+        for text in texts[:_MOST_KEYS]:
+            if text == "stacktrace":
+                field = HistField(data, KEY | STACKTRACE)
+            else:
+                field = self._reader.read(text, KEY)
+                if _has_variables(field):
+                    raise refused(self.complain, HistFault.INVALID_REF_KEY, text)
+            field.size = -(-field.size // 8) * 8
+            field.offset = data.key_size
+            data.key_size += field.size
+            if data.key_size > _KEY_SPACE:
+                raise refuse(errno.EINVAL)
+            data.keys.append(field)
+        if len(texts) > _MOST_KEYS:
+            raise refuse(errno.EINVAL)
+
+    def _sort(self) -> None:
+        data = self.data
+        if self.attributes.sort is None:
+            data.sort.append(SortKey(0, False))
+            return
+        texts = self.attributes.sort.split(",")
+        for index, text in enumerate(texts):
+            if not text:
+                raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
+            if index == 1 and len(texts) > 2:
+                raise refused(self.complain, HistFault.TOO_MANY_SORT_FIELDS, "sort=")
+            name, dot, modifier = text.partition(".")
+            if not name:
+                raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
+            place = self._place(name)
+            if dot and modifier not in ("descending", "ascending"):
+                raise refused(self.complain, HistFault.INVALID_SORT_MODIFIER, modifier)
+            data.sort.append(SortKey(place, modifier == "descending"))
+
+    def _place(self, name: str) -> int:
+        """Return where a field to sort by is; of those after it no name is asked (gate `hist_names_pile_up`)."""
+        if name == "hitcount":
+            return 0
+        for place, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
+            if field.label() == name:
+                return place
+        raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
+
+
+def _has_variables(field: HistField) -> bool:
+    return bool(field.flags & (VARIABLE | REFERENCE)) or any(_has_variables(operand) for operand in field.operands)
+
+
+def _same_keys(one: HistData, other: HistData) -> bool:
+    """True if the histograms of two events have keys of the same types (compatible_keys)."""
+    return [(key.type, key.size, key.signed) for key in one.keys] == [
+        (key.type, key.size, key.signed) for key in other.keys
+    ]
+
+
+def _split_condition(rest: str) -> tuple[str, str | None]:
+    """Find ` if ` and what follows.  Raises OSError EINVAL where nothing does."""
+    if rest.startswith("if"):
+        raise refuse(errno.EINVAL)
+    for match in _CONDITION.finditer(rest):
+        if match.start() >= len(rest) - 3:
+            raise refuse(errno.EINVAL)
+        if rest[match.end()] in " \t":
+            return rest[: match.start() - 1].strip(_BLANKS), rest[match.start() :].strip(_BLANKS)
+    return rest, None
+
+
+def _bits(text: str) -> int:
+    bits = max(kstrtoul(text) - 1, 0).bit_length()
+    if not _LEAST_BITS <= bits <= _MOST_BITS:
+        raise refuse(errno.EINVAL)
+    return bits

@@ -1,0 +1,250 @@
+"""The actions of tasks that static events report: forks, execs, exits, switches and system calls.
+
+The events and their order are those of the kernel (kernel/fork.c, fs/exec.c, kernel/exit.c, kernel/entry; recorded in
+fixtures/static).  Functions that the kernel calls on the way are up to `SimulatedKernel.call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.events.static.allocations import EXEC, FORK, Allocation
+from kprobe_sim.events.static.emission import Emission
+from kprobe_sim.events.static.static_record import FieldValue
+from kprobe_sim.events.static.syscall_numbers import syscall_number
+from kprobe_sim.events.static.user_memory import user_value
+from kprobe_sim.machine.task import Task
+
+Fields = Mapping[str, FieldValue]
+
+_PRIORITY = 120  # of a task that nobody has made nicer
+_USER_START = 0x7F0000000000  # where the strings of a call are put, as in `SimulatedKernel.call`
+_ARGUMENTS = 6
+_SLAB = 0xFFFF888004000000
+_MASK = 2**64 - 1
+
+
+class SystemCall:
+    """A system call that a task is in.
+
+    `args` are the registers that it came with, `memory` its user memory by address; `returns` may be set until it ends.
+    """
+
+    __slots__ = ("args", "cpu", "memory", "name", "number", "returns", "task")
+
+    def __init__(self, name: str, number: int, task: Task, args: Sequence[int | str | bytes], cpu: int) -> None:
+        self.name = name
+        self.number = number
+        self.task = task
+        self.cpu = cpu
+        self.returns: int | None = 0
+        self.memory: dict[int, bytes] = {}
+        found = []
+        at = _USER_START
+        for value in args:
+            if isinstance(value, int):
+                found.append(value & _MASK)
+                continue
+            text = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value) + b"\0"
+            self.memory[at] = text
+            found.append(at)
+            at += -(-len(text) // 8) * 8
+        self.args = tuple(found)
+
+
+class TaskLife:
+    """Emits the static events of a kernel that follow from what a task does."""
+
+    def __init__(self, top: Instance, statics: Emission) -> None:
+        self._top = top
+        self._machine = top.machine
+        self._statics = statics
+
+    def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
+        """Emit an event, if the kernel has it; fields that its version of it lacks are left out."""
+        statics = self._statics
+        if name != "sched_switch" and not statics.is_wanted(system, name):
+            return
+        if statics.has(system, name):
+            known = {field.name for field in statics.event(f"{system}/{name}").filter_fields()}
+            statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
+
+    def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
+        """task_newtask, sched_process_fork, sched_wakeup_new; before them what is allocated."""
+        self._allocate(parent, FORK.get(self._machine.release, ()), cpu)
+        new: Fields = {"pid": child.pid, "comm": child.name, "clone_flags": clone_flags, "oom_score_adj": 0}
+        self._emit("task", "task_newtask", parent, new, cpu)
+        both: Fields = {"parent_comm": parent.name, "parent_pid": parent.pid}
+        self._emit(
+            "sched", "sched_process_fork", parent, {**both, "child_comm": child.name, "child_pid": child.pid}, cpu
+        )
+        woken: Fields = {"comm": child.name, "pid": child.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
+        self._emit("sched", "sched_wakeup_new", parent, woken, cpu)
+
+    def exec(self, task: Task, filename: str | bytes, comm: str | bytes, cpu: int, old_pid: int | None = None) -> Task:
+        """sched_prepare_exec, task_rename, sched_process_exec; return the task with its new name.
+
+        `old_pid` is that of the thread which called, where it took over its leader's.
+        """
+        self._allocate(task, EXEC.get(self._machine.release, ()), cpu)
+        name = filename.encode("utf-8", "surrogateescape") if isinstance(filename, str) else filename
+        new = task._replace(comm=comm or name.rpartition(b"/")[2])
+        prepared: Fields = {
+            "interp": name + b"\0",
+            "filename": name + b"\0",
+            "pid": task.pid,
+            "comm": task.name + b"\0",
+        }
+        self._emit("sched", "sched_prepare_exec", task, prepared, cpu)
+        self._rename(task, new.name, cpu)
+        old_pid = task.pid if old_pid is None else old_pid
+        executed: Fields = {"filename": name + b"\0", "pid": task.pid, "old_pid": old_pid}
+        self._emit("sched", "sched_process_exec", new, executed, cpu)
+        return new
+
+    def rename(self, task: Task, comm: str | bytes, cpu: int = 0) -> Task:
+        """task_rename; return the task with its new name."""
+        new = task._replace(comm=comm)
+        with self._machine.condition:
+            self._rename(task, new.name, cpu)
+        return new
+
+    def _rename(self, task: Task, name: bytes, cpu: int) -> None:
+        renamed: Fields = {"pid": task.pid, "oldcomm": task.name, "newcomm": name, "oom_score_adj": 0}
+        self._emit("task", "task_rename", task, renamed, cpu)
+
+    def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
+        if not self._statics.is_wanted("kmem", "kmalloc"):
+            return
+        for number, (place, size, given, flags) in enumerate(allocations):
+            name, _, offset = place.partition("+")
+            address = self._machine.symbols.lookup(name)[0].address + int(offset, 16)
+            fields: Fields = {
+                "call_site": address,
+                "ptr": _SLAB + 0x1000 * number,
+                "bytes_req": size,
+                "bytes_alloc": given,
+                "gfp_flags": flags,
+                "node": -1,
+                "accounted": 0,
+            }
+            self._emit("kmem", "kmalloc", task, fields, cpu)
+
+    def wait(self, task: Task, pid: int, cpu: int = 0) -> None:
+        """sched_process_wait: a task waits for a child."""
+        with self._machine.condition:
+            fields: Fields = {"comm": task.name, "pid": pid, "prio": _PRIORITY}
+            self._emit("sched", "sched_process_wait", task, fields, cpu)
+
+    def exit(self, task: Task, cpu: int, last: bool | None = None) -> None:
+        """sched_process_exit; `last`: no other thread of its process is left (default: it's the leader)."""
+        if last is None:
+            last = task.tgid in (None, task.pid)
+        gone: Fields = {
+            "comm": task.name,
+            "pid": task.pid,
+            "prio": _PRIORITY,
+            "group_dead": int(last),
+        }
+        self._emit("sched", "sched_process_exit", task, gone, cpu)
+
+    def wake_up(self, task: Task, waker: Task, cpu: int = 0) -> None:
+        """sched_waking, sched_wakeup; the second fires where the task will run, here at once."""
+        woken: Fields = {"comm": task.name, "pid": task.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
+        with self._machine.condition:
+            self._emit("sched", "sched_waking", waker, woken, cpu)
+            self._emit("sched", "sched_wakeup", waker, woken, cpu)
+
+    def switch(self, previous: Task, following: Task, state: int, cpu: int) -> None:
+        """sched_switch."""
+        fields: Fields = {
+            "prev_comm": previous.name,
+            "prev_pid": previous.pid,
+            "prev_prio": _PRIORITY,
+            "prev_state": state,
+            "next_comm": following.name,
+            "next_pid": following.pid,
+            "next_prio": _PRIORITY,
+        }
+        self._emit("sched", "sched_switch", previous, fields, cpu)
+
+    @contextmanager
+    def system_call(
+        self,
+        name: str,
+        task: Task,
+        args: Sequence[int | str | bytes],
+        returns: int | None,
+        memory: Mapping[int, bytes],
+        cpu: int,
+    ) -> Iterator[SystemCall]:
+        """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what is done within, then both exits."""
+        call = self.enter(name, task, args, memory, cpu)
+        call.returns = returns
+        yield call
+        if call.returns is not None:
+            self.leave(call, call.task, call.returns)
+
+    def enter(
+        self, name: str, task: Task, args: Sequence[int | str | bytes], memory: Mapping[int, bytes], cpu: int = 0
+    ) -> SystemCall:
+        """Let a task enter a system call, which it is in until it leaves."""
+        number = syscall_number(name)
+        if number is None:
+            raise ValueError(f"x86-64 has no system call {name!r}")
+        call = SystemCall(name, number, task, args, cpu)
+        call.memory.update(memory)
+        with self._machine.condition:
+            if self._shows("enter", name):
+                whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
+                self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
+        return call
+
+    def leaves(self, name: str) -> bool:
+        """True if it shows that a task leaves that system call."""
+        return self._shows("exit", name)
+
+    def _shows(self, which: str, name: str) -> bool:
+        wanted = self._statics.is_wanted
+        return wanted("raw_syscalls", f"sys_{which}") or wanted("syscalls", f"sys_{which}_{name}")
+
+    def leave(self, call: SystemCall, task: Task, result: int) -> None:
+        """Let a task return from a system call: the one that made it, or a child that begins with that."""
+        with self._machine.condition:
+            if self._shows("exit", call.name):
+                own = {**self._number(f"sys_exit_{call.name}", call.number), "ret": result}
+                self._both("exit", call, task, {"id": call.number, "ret": result}, own)
+
+    def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
+        """Both events hang on one tracepoint: first comes what was enabled first."""
+        names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", own)]
+        if self._top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
+            names.reverse()
+        self._machine.user_memory = call.memory
+        for system, name, fields in names:
+            self._emit(system, name, task, fields, call.cpu)
+        self._machine.user_memory = {}
+
+    def _number(self, name: str, number: int) -> dict[str, FieldValue]:
+        """Return the number of a system call as the first field of its event: __syscall_nr, or nr on older kernels."""
+        statics = self._statics
+        return (
+            {statics.event(f"syscalls/{name}").filter_fields()[0].name: number} if statics.has("syscalls", name) else {}
+        )
+
+    def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
+        statics = self._statics
+        fields = self._number(f"sys_enter_{call.name}", call.number)
+        if not statics.has("syscalls", f"sys_enter_{call.name}"):
+            return fields
+        arguments: dict[str, int] = {}
+        values = [*call.args, *([0] * _ARGUMENTS)]
+        for field in statics.event(f"syscalls/sys_enter_{call.name}").filter_fields()[1:]:
+            if field.type.startswith("__data_loc"):
+                name, room = field.name[2 : -len("_val")], self._machine.profile.syscall_user_buf_size
+                fields[field.name] = user_value(call.name, arguments, name, call.memory, room)
+            else:
+                fields[field.name] = arguments[field.name] = values[len(arguments)]
+        return fields

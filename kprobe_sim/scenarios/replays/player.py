@@ -1,0 +1,153 @@
+"""The playing of a listing: its commands are run on its machine, and shown as on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kprobe_sim.scenarios.replays.interrupts import Interrupts
+from kprobe_sim.scenarios.replays.listing import CUT, Listing
+from kprobe_sim.scenarios.replays.machine import ListingTracefs
+from kprobe_sim.scenarios.replays.shell import Command, Shell
+
+_COUNTS = re.compile(rb"^\d+ events?, \d+ (?:or more )?lost.*\n", re.MULTILINE)
+_INTERRUPT = b"^C"  # as a terminal echoes it
+
+
+class Screen(io.RawIOBase):
+    """What a terminal shows: everything that is written, between a listing's first line and its last.
+
+    `unseen` counts the lines after that.
+    """
+
+    def __init__(self, listing: Listing, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._skip = listing.skip
+        body = listing.expected.removesuffix(CUT)
+        self._left = body.count("\n") if listing.ends == "cut" else None
+        self._says_cut = body != listing.expected
+        self._rest = b""
+        self.is_over = False
+        self.unseen = 0
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Show bytes."""
+        text = bytes(data)
+        if self.is_over:
+            return len(text)
+        if self._left is None and not self._skip:
+            self._write(text)
+            return len(text)
+        *lines, self._rest = (self._rest + text).split(b"\n")
+        for line in lines:
+            self._line(line + b"\n")
+        return len(text)
+
+    def _line(self, line: bytes) -> None:
+        if self._skip:
+            self._skip -= 1
+        elif self._left is None:
+            self._write(line)
+        elif self._left:
+            self._left -= 1
+            self._write(line)
+            if not self._left and self._says_cut:
+                self._write(CUT.encode())
+        else:
+            self.unseen += 1
+
+
+class _Words(io.RawIOBase):
+    """What `kprobe` says beside the trace, but for its last line, the counts: the script of the documents has none."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Show bytes."""
+        text = bytes(data)
+        self._screen.write(_COUNTS.sub(b"", text))
+        return len(text)
+
+
+def _text(buffer: Any) -> io.TextIOWrapper:
+    """Return a text file that writes through to what is as good as a file for that."""
+    return io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
+
+
+def play(
+    listing: Listing,
+    write: Callable[[bytes], None],
+    typed: Callable[[str], None] = lambda _: None,
+    *,
+    is_fast: bool = True,
+) -> int:
+    """Play a listing; `write` is given what its terminal shows.  Return how many lines came after its end.
+
+    `typed` is given each command before it is run; all of them at first where something else is run in their place.  It
+    plays at the pace of the listing's times, or at once.  Raises ValueError where its kernel can't be simulated, and
+    KeyboardInterrupt when SIGINT came, also where `kprobe` ended its trace by that.
+    """
+    screen = Screen(listing, write)
+    is_kprobe = listing.run[-1].startswith("./kprobe")
+    sent = 0
+
+    def end() -> None:
+        nonlocal sent
+        if listing.ends == "^C":
+            screen.write(_INTERRUPT)
+            if listing.expected.endswith("^C\n"):  # the document leaves out what the program says then
+                screen.write(b"\n")
+                screen.is_over = True
+        elif listing.ends == "cut":
+            screen.is_over = True
+        if listing.ends and is_kprobe:
+            sent += 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+    tracefs = ListingTracefs(listing, end, is_fast=is_fast)
+    shell = Shell(tracefs, screen.write, _kprobe, listing.made)
+    out, err = _text(screen), _text(_Words(screen))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), Interrupts() as interrupts:
+        for line in _lines(listing, tracefs, typed):
+            shell.run(line)
+            if interrupts.count > sent:  # by somebody else, whom `kprobe` has obeyed
+                raise KeyboardInterrupt
+    return screen.unseen
+
+
+def _lines(listing: Listing, tracefs: ListingTracefs, typed: Callable[[str], None]) -> Iterator[str]:
+    """Yield the lines to run; the activity goes on after that of which the listing says so."""
+    is_typed = listing.run == listing.commands
+    for line in () if is_typed else listing.commands:
+        typed(line)
+    for number, line in enumerate(listing.run, 1):
+        if is_typed:
+            typed(line)
+        yield line
+        if number == listing.plays:
+            while tracefs.go_on():
+                pass
+
+
+def _kprobe() -> Command:
+    """Return the command kprobe of this installation.  Raises ValueError if there is none."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="kprobe.program", name="main"):
+        found: Command = point.load()
+        return found
+    raise ValueError("the command kprobe isn't installed")

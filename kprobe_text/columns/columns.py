@@ -1,0 +1,189 @@
+"""The types of columns, and the handling of values where one type can't hold them all.
+
+A number is int64, uint64 from 2^63 on, and decimal where a column has both negative ones and such; with the event's
+format it has the type that this says.  A column of which some values are numbers and some texts, or some are arrays, is
+text: numbers in decimal, arrays as JSON.  A text is UTF-8; a byte of it that isn't is ``\\xNN`` (the row's ``raw`` then
+holds the bytes).  null is what the kernel couldn't read, and an argument that the record doesn't have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kprobe_text.text import FAULT, CodeAddress, Value
+
+ARGUMENT: Final = "arg_"
+"""What stands before the name of an argument, so that one called ``pid`` is no other column."""
+
+LABEL: Final = pa.dictionary(pa.int32(), pa.string())  # a text that few values repeat
+CONTEXT: Final = (
+    ("file", LABEL),
+    ("offset", pa.int64()),
+    ("task", LABEL),
+    ("pid", pa.int64()),
+    ("tgid", pa.int64()),
+    ("cpu", pa.int32()),
+    ("flags", LABEL),
+    ("timestamp", pa.int64()),
+    ("clock", LABEL),
+)
+EVENT: Final = pa.schema(
+    [
+        *CONTEXT, ("address", LABEL), ("caller", LABEL), ("group", LABEL), ("instance", LABEL),
+        ("complete", pa.bool_()), ("guessed", pa.list_(pa.string())), ("forgeable", pa.bool_()),
+        ("raw", pa.binary()),
+    ]
+)  # fmt: skip
+STACK: Final = pa.schema(
+    [
+        *CONTEXT, ("user", pa.bool_()), ("frames", pa.list_(pa.string())), ("forgeable", pa.bool_()),
+        ("complete", pa.bool_()),
+    ]
+)  # fmt: skip
+MARKER: Final = pa.schema(
+    [
+        *CONTEXT, ("text", pa.string()), ("identifier", pa.int64()), ("data", pa.binary()), ("forgeable", pa.bool_()),
+        ("complete", pa.bool_()),
+    ]
+)  # fmt: skip
+LOST: Final = pa.schema(
+    [
+        ("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("cpu", pa.int64()), ("count", pa.uint64()),
+        ("forgeable", pa.bool_()),
+    ]
+)  # fmt: skip
+UNPARSED: Final = pa.schema([("file", LABEL), ("offset", pa.int64()), ("raw", pa.binary())])
+OTHER: Final = pa.schema([("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("json", pa.string())])
+
+_DECIMAL: Final = pa.decimal128(38, 0)
+
+
+def escaped(text: str) -> str:
+    """Give a text of the kernel as UTF-8 can have it: a byte that isn't UTF-8 becomes ``\\xNN``."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text
+
+
+def plain(value: Value | None) -> Any:
+    """Give a value as a column holds it: a place in code is its text, what the kernel couldn't read is None."""
+    if isinstance(value, CodeAddress):
+        return escaped(value.text)
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    return None if value is FAULT else value
+
+
+def natural(values: Iterable[Any]) -> pa.DataType:
+    """Give the type that holds all of some plain values."""
+    found = pa.null()
+    numbers: list[int] = []
+    for value in values:
+        if value is None:
+            continue
+        if isinstance(value, list):
+            inner = natural(value)
+            kind = pa.string() if isinstance(inner, pa.ListType) else pa.list_(inner)
+        elif isinstance(value, int):
+            numbers.append(value)
+            kind = pa.int64()
+        else:
+            kind = pa.string()
+        if found != kind:
+            found = joined(found, kind)
+    return integer(min(numbers), max(numbers)) if numbers and found == pa.int64() else found
+
+
+def integer(low: int, high: int) -> pa.DataType:
+    """Give the type of numbers between two."""
+    if high < 1 << 63:
+        return pa.int64() if low >= -(1 << 63) else _DECIMAL
+    return pa.uint64() if low >= 0 and high < 1 << 64 else _DECIMAL
+
+
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Give the type for values of two types, whatever they are."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if _is_number(one) and _is_number(other):
+        if pa.types.is_integer(one) and pa.types.is_integer(other):
+            signed = [kind for kind in (one, other) if pa.types.is_signed_integer(kind)]
+            unsigned = [kind for kind in (one, other) if pa.types.is_unsigned_integer(kind)]
+            if not unsigned or not signed:
+                return max(one, other, key=lambda kind: kind.bit_width)
+            return pa.int64() if unsigned[0].bit_width < 64 else _DECIMAL
+        return _DECIMAL
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(joined(one.value_type, other.value_type))
+    return pa.string()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
+def as_type(column: Any, kind: pa.DataType) -> Any:
+    """Give a column of another type, as `joined` has found it."""
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(kind):
+        return pa.nulls(len(column), kind) if pa.types.is_null(column.type) else column.dictionary_encode()
+    if pa.types.is_list(column.type) and pa.types.is_string(kind):
+        texts = [None if value is None else json.dumps(value, default=int) for value in column.to_pylist()]
+        return pa.array(texts, kind)
+    if pa.types.is_list(column.type) and _texts(kind) and not _texts(column.type):
+        values = [None if value is None else [_text(part) for part in value] for value in column.to_pylist()]
+        return pa.array(values, kind)
+    if pa.types.is_decimal(kind) and column.type == pa.uint64():
+        return pa.array(column.to_pylist(), kind)  # the library's own cast refuses the largest
+    if pa.types.is_decimal(column.type) and pa.types.is_string(kind):
+        return pa.array([_text(value) for value in column.to_pylist()], kind)
+    return column.cast(kind)
+
+
+def _texts(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) and pa.types.is_string(kind.value_type))
+
+
+def _text(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else str(int(value))
+
+
+def array(values: Sequence[Any], declared: pa.DataType | None = None) -> Any:
+    """Give plain values as a column: of the declared type if it holds them, else of one that does."""
+    if declared is not None:
+        try:
+            return pa.array(values, declared)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass  # the format says another type than was printed
+    if declared is not None and pa.types.is_string(declared):
+        # a place in code without a symbol is a number
+        return pa.array([hex(value) if isinstance(value, int) else _flat(value) for value in values], declared)
+    kind = natural(values)
+    if _texts(kind):
+        return pa.array([value if value is None else [_text(part) for part in value] for value in values], kind)
+    return pa.array([_flat(value) for value in values] if pa.types.is_string(kind) else values, kind)
+
+
+def _flat(value: Any) -> Any:
+    """Give a value of a column that is text."""
+    return json.dumps(value) if isinstance(value, list) else _text(value)
+
+
+def has_negative(column: Any) -> bool:
+    """Say whether a column of numbers has one below zero."""
+    if not pa.types.is_signed_integer(column.type):
+        return False
+    least = pc.min(column).as_py()
+    return least is not None and least < 0

@@ -1,0 +1,63 @@
+"""A trace.dat -> tables, one for each event; each CPU's rows in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kprobe_text.columns.rows import Rows
+from kprobe_text.pages.dat.file import TraceDat
+
+AT_ONCE = 1 << 21  # bytes of pages that are read at once
+_RECORDS = 10_000
+
+
+def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iterator[dict[str, pa.Table]]:
+    """Yield tables by name; the values are those of `TraceDat.records`.
+
+    `offset` is where a record begins in the data of its CPU.  Without numba, or if not `compiled`, and of a file with
+    text in it or whose times are shifted, records are read one by one, those of all CPUs in the order of time; their
+    `offset` is where they would begin if they followed each other.
+    """
+    contents = found.contents
+    if compiled and not contents.texts and not contents.added:
+        try:
+            import numba  # noqa: F401 - whether it is there
+        except ImportError:
+            pass
+        else:
+            yield from _paged(found, file)
+            return
+    rows = Rows(file, lambda name: {}, is_text=False)
+    at = 0
+    count = start = 0
+    for record in found.records():
+        rows.add(at, record)
+        at += len(record.raw)
+        count += 1
+        if count >= _RECORDS or at - start >= AT_ONCE:
+            yield rows.tables()
+            count, start = 0, at
+    yield rows.tables()
+
+
+def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
+    from kprobe_text.columns.raw import LARGEST, RawReading
+
+    for buffer in found.contents.buffers:
+        reading = RawReading(found.reader(buffer), file=file)
+        for place in buffer.cpus:
+            held: list[bytes] = []
+            start = size = 0
+            for at, page in found.pages(buffer, place):
+                if buffer.page_size > LARGEST:
+                    yield from reading.one_by_one(page, [[0]], place.cpu, at)
+                    continue
+                if size >= AT_ONCE:
+                    yield reading.tables(b"".join(held), place.cpu, start)
+                    held, start, size = [], at, 0
+                held.append(page)
+                size += len(page)
+            if held:
+                yield reading.tables(b"".join(held), place.cpu, start)

@@ -1,0 +1,89 @@
+"""The frames of call stacks in trace text, compiled: on the lines after the stack's own line, or all in that line."""
+
+import numba
+
+MOST = 120  # a stack of more frames is left to `kprobe_text.text`
+
+_QUICK = {"cache": True, "nogil": True}
+_USER = tuple(b"<user ")
+_TITLE = tuple(b"stack trace>")
+
+
+@numba.njit(**_QUICK)
+def _title(buf, at):
+    """Say where the title of a stack at `at` ends, which is `at` if there is none, and whether it is a program's."""
+    start, is_user = at, True
+    for i in range(len(_USER)):
+        is_user = is_user and buf[at + i] == _USER[i]
+    if not is_user and buf[at] != 60:
+        return start, False
+    at += len(_USER) if is_user else 1
+    for i in range(len(_TITLE)):
+        if buf[at + i] != _TITLE[i]:
+            return start, False
+    return at + len(_TITLE), is_user
+
+
+@numba.njit(**_QUICK)
+def _arrow(buf, at):
+    return buf[at] == 61 and buf[at + 1] == 62 and buf[at + 2] == 32
+
+
+@numba.njit(**_QUICK)
+def stack(buf, at, limit, cells, values, cell):
+    """Read a stack whose title is at `at`: its frames get a row of `cells` each, and their places in `values`.
+
+    Returns where it ends, or -1 if it isn't plain, the number of frames, whether it is a program's, and whether it is
+    in one line: then it is over where another record begins.
+    """
+    end, is_user = _title(buf, at)
+    if end > at and buf[end] == 10:
+        after, count = _lines(buf, end + 1, limit, cells, values, cell)
+        return after, count, is_user, False
+    if end > at:
+        if buf[end] != 32:
+            return -1, 0, False, False
+        end += 1
+    if not _arrow(buf, end):
+        return -1, 0, False, False
+    after, count = _line(buf, end + 3, cells, values, cell)
+    return after, count, is_user, True
+
+
+@numba.njit(**_QUICK)
+def _lines(buf, at, limit, cells, values, cell):
+    count = 0
+    while at < limit and buf[at] == 32 and _arrow(buf, at + 1):
+        # with a dash behind 16 bytes it may be a task's name
+        if count == MOST or buf[at + 16] == 45:
+            return -1, 0
+        start = at + 4
+        while buf[start] == 32:  # before a program's address without a file
+            start += 1
+        end = start
+        while 32 <= buf[end] <= 126:
+            end += 1
+        if buf[end] != 10 or end == start or buf[end - 1] == 32:
+            return -1, 0
+        values[cell + count], cells[cell + count, 1] = start, end - start
+        count += 1
+        at = end + 1
+    return at, count
+
+
+@numba.njit(**_QUICK)
+def _line(buf, at, cells, values, cell):
+    count = 0
+    while True:
+        start = end = at
+        while 32 <= buf[end] <= 126 and not (buf[end] == 32 and _arrow(buf, end + 1)):
+            end += 1
+        if count == MOST or end == start or buf[start] == 32 or buf[end - 1] == 32:
+            return -1, 0
+        values[cell + count], cells[cell + count, 1] = start, end - start
+        count += 1
+        if buf[end] == 10:
+            return end + 1, count
+        if buf[end] != 32:
+            return -1, 0
+        at = end + 4

@@ -1,0 +1,370 @@
+"""One compiled pass over the lines of trace text: the plain parts, as numbers and positions.
+
+It takes only what `kprobe_text.text` reads in one way whatever stands around it; any other line is left to that.  Texts
+hold no quote, no ``=``, no byte above 127: then there is one place where each can end.
+"""
+
+import numba
+
+from kprobe_text.columns.frames import stack
+from kprobe_text.columns.texts import decimal, hexadecimal
+
+# what a line is: nothing known, one with the usual context, a probe's event that was read whole, or a stack, which may
+# be several lines
+OTHER, CONTEXT, EVENT, STACK, SHORT_STACK = 0, 1, 2, 3, 4
+
+# what an argument is
+POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+# how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
+ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
+
+# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed: then change this, 1
+_QUICK = {"cache": True, "nogil": True}
+
+
+@numba.njit(**_QUICK)
+def _number(buf, at, kind):
+    """Read a number printed as `kind`; say its value, where it ends (-1: it isn't one) and its sign or size."""
+    prefixed = buf[at] == 48 and buf[at + 1] == 120
+    if kind == BARE:
+        value, end, big = hexadecimal(buf, at)
+        return value, end, BIG if big else POSITIVE
+    if kind == PREFIXED or (prefixed and kind != DECIMAL):
+        if not prefixed:
+            return 0, -1, POSITIVE
+        value, end, big = hexadecimal(buf, at + 2)
+        return value, end, BIG if big else POSITIVE
+    negative = buf[at] == 45
+    if negative:
+        at += 1
+    if kind == EITHER and buf[at] == 48 and 48 <= buf[at + 1] <= 57:
+        return 0, -1, POSITIVE
+    value, end, big = decimal(buf, at)
+    if negative:
+        return -value, -1 if big else end, NEGATIVE
+    return value, end, BIG if big else POSITIVE
+
+
+@numba.njit(**_QUICK)
+def _word(c):
+    return 97 <= c <= 122 or 48 <= c <= 57 or 65 <= c <= 90 or c == 95
+
+
+@numba.njit(**_QUICK)
+def _place(buf, at):
+    """Say where ``symbol+0xOFFSET/0xSIZE [module]`` ends; -1 if it isn't that."""
+    if 48 <= buf[at] <= 57:
+        return -1
+    start = at
+    while _word(buf[at]) or buf[at] == 46:
+        at += 1
+    if at == start or buf[at] != 43 or buf[at + 1] != 48 or buf[at + 2] != 120:
+        return -1
+    _, at, _ = hexadecimal(buf, at + 3)
+    if at < 0 or buf[at] != 47 or buf[at + 1] != 48 or buf[at + 2] != 120:
+        return -1
+    _, at, _ = hexadecimal(buf, at + 3)
+    if at >= 0 and buf[at] == 32 and buf[at + 1] == 91:
+        at += 2
+        start = at
+        while _word(buf[at]):
+            at += 1
+        if at == start or buf[at] != 93:
+            return -1
+        at += 1
+    return at
+
+
+@numba.njit(**_QUICK)
+def _string(buf, at):
+    """Say where a string ends, at its quote; -1 if that isn't plain."""
+    while buf[at] != 34:
+        if buf[at] < 32 or buf[at] == 61 or buf[at] > 126:
+            return -1
+        at += 1
+    return at
+
+
+@numba.njit(**_QUICK)
+def _elements(buf, at, kind, count, elements, used):
+    """Read the numbers of an array behind its brace; say where it ends (-1), how many there are and what they are."""
+    worst = POSITIVE
+    first = used
+    while True:
+        if used == len(elements):
+            return -1, 0, 0
+        value, at, sign = _number(buf, at, kind)
+        if at < 0 or (sign != POSITIVE and worst not in (POSITIVE, sign)):
+            return -1, 0, 0
+        if sign != POSITIVE:
+            worst = sign
+        elements[used] = value
+        used += 1
+        if buf[at] == 125:
+            break
+        if buf[at] != 44:
+            return -1, 0, 0
+        at += 1
+    if count >= 0 and used - first != count:
+        return -1, 0, 0
+    return at + 1, used - first, worst + (POSITIVES - POSITIVE)
+
+
+@numba.njit(**_QUICK)
+def _clock(buf, at):
+    """Read a time; say it in nanoseconds and where it ends, behind its colon and blank, or -1."""
+    while buf[at] == 32:
+        at += 1
+    start = at
+    seconds, at, _ = decimal(buf, at)
+    if at < 0 or at - start > 10 or seconds > 9000000000 or buf[at] != 46:
+        return 0, -1
+    start = at + 1
+    fraction, at, _ = decimal(buf, start)
+    if at - start != 6 or buf[at] != 58 or buf[at + 1] != 32:
+        return 0, -1
+    return seconds * 1000000000 + fraction * 1000, at + 2
+
+
+@numba.njit(**_QUICK)
+def _eight(buf, at):
+    value = numba.uint64(0)
+    for i in range(8):
+        value |= numba.uint64(buf[at + i]) << numba.uint64(8 * i)
+    return value
+
+
+@numba.njit(**_QUICK)
+def _interned(table, counts, which, low, high):
+    """Number a text of 16 bytes; -1 if the table is full."""
+    mask = numba.uint64(table.shape[0] - 1)
+    mixed = (low ^ (high * numba.uint64(0x9E3779B97F4A7C15))) * numba.uint64(0xD6E8FEB86659FD93)
+    row = (mixed >> numba.uint64(32)) & mask
+    while table[row, 2] != 0:
+        if table[row, 0] == low and table[row, 1] == high:
+            return numba.int64(table[row, 2]) - 1
+        row = (row + numba.uint64(1)) & mask
+    if counts[which] * 2 >= table.shape[0]:
+        return -1
+    counts[which] += 1
+    table[row, 0], table[row, 1], table[row, 2] = low, high, numba.uint64(counts[which])
+    return counts[which] - 1
+
+
+@numba.njit(**_QUICK)
+def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after the other, each where the last ends
+    """Read who, when and where into a row of `head`; say where the rest begins, or -1."""
+    comms, flags = tables
+    low, high = _eight(buf, at), _eight(buf, at + 8)
+    if (low | high) & numba.uint64(0x8080808080808080):
+        return -1
+    for k in range(16):
+        if buf[at + k] < 32:
+            return -1
+    if buf[at + 16] != 45:
+        return -1
+    p = at + 17
+    pid, end, _ = decimal(buf, p)
+    if end < 0 or end - p > 9:
+        return -1
+    while buf[end] == 32:
+        end += 1
+    if not 5 <= end - p <= 21:
+        return -1
+    tgid = -1
+    if buf[end] == 40:
+        end += 1
+        p = end
+        while buf[end] == 32:
+            end += 1
+        if buf[end] == 45:
+            while buf[end] == 45:
+                end += 1
+        else:
+            tgid, end, _ = decimal(buf, end)
+        if end < 0 or not 5 <= end - p <= 9 or buf[end] != 41 or buf[end + 1] != 32:
+            return -1
+        end += 2
+    if buf[end] != 91:
+        return -1
+    p = end + 1
+    cpu, end, _ = decimal(buf, p)
+    if end < 0 or not 3 <= end - p <= 9 or buf[end] != 93 or buf[end + 1] != 32:
+        return -1
+    p = end + 2
+    packed = numba.uint64(0)
+    stamp, after = 0, -1
+    if buf[p] != 32:
+        end = p
+        while buf[end] > 32 and end - p < 9:
+            packed |= numba.uint64(buf[end]) << numba.uint64(8 * (end - p) & 63)
+            end += 1
+        if end - p <= 8 and buf[end] == 32 and not packed & numba.uint64(0x8080808080808080):
+            stamp, after = _clock(buf, end)
+    if after < 0:
+        packed = numba.uint64(0)
+        stamp, after = _clock(buf, p)
+        # what looks like a time may be the flags, with the time after them
+        if after < 0 or (buf[p] != 32 and 48 <= buf[after] <= 57):
+            return -1
+    comm = _interned(comms, counts, 0, low, high)
+    flag = _interned(flags, counts, 1, packed, numba.uint64(0))
+    if comm < 0 or flag < 0:
+        return -1
+    head[0, i], head[1, i], head[2, i] = comm, pid, tgid
+    head[3, i], head[4, i], head[5, i] = cpu, flag, stamp
+    return after
+
+
+@numba.njit(**_QUICK)
+def hashed(buf, at, end):
+    """Number a text for its table."""
+    value = numba.uint64(0xCBF29CE484222325)
+    for i in range(at, end):
+        value = (value ^ numba.uint64(buf[i])) * numba.uint64(0x100000001B3)
+    return value ^ (value >> numba.uint64(29))
+
+
+@numba.njit(**_QUICK)
+def _site(buf, at, sites):
+    """Find ``name: (place)`` among those known; say its number and where it ends, or -1."""
+    hashes, rows, pool = sites
+    p = at
+    while buf[p] > 32 and buf[p] != 58:
+        p += 1
+    if p == at or buf[p] != 58 or buf[p + 1] != 32 or buf[p + 2] != 40:
+        return -1, -1
+    p += 3
+    while buf[p] != 41:
+        if buf[p] < 32 or buf[p] == 40:
+            return -1, -1
+        p += 1
+    p += 1
+    mask = numba.uint64(len(hashes) - 1)
+    value = hashed(buf, at, p)
+    row = value & mask
+    while rows[row, 0] >= 0:
+        if hashes[row] == value and rows[row, 2] == p - at:
+            start = rows[row, 1]
+            same = True
+            for i in range(p - at):
+                if pool[start + i] != buf[at + i]:
+                    same = False
+                    break
+            if same:
+                return rows[row, 0], p
+        row = (row + numba.uint64(1)) & mask
+    return -1, -1
+
+
+@numba.njit(**_QUICK)
+def _value(buf, at, kind, count, cells, values, row, elements, used):
+    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used."""
+    c = buf[at]
+    if c == 34 and kind in (STRING, ANY):
+        end = _string(buf, at + 1)
+        values[row], cells[row, 0], cells[row, 1] = at + 1, TEXT, end - at - 1
+        return (end + 1 if end >= 0 else -1), used
+    if c == 40 and kind in (STRING, ANY):
+        # (fault)
+        if _eight(buf, at) & numba.uint64(0xFFFFFFFFFFFFFF) != numba.uint64(0x29746C75616628):
+            return -1, used
+        values[row], cells[row, 0], cells[row, 1] = 0, FAULT, 0
+        return at + 7, used
+    if kind == STRING:
+        return -1, used
+    if kind >= ARRAY or (kind == ANY and c == 123):
+        if c != 123:
+            return -1, used
+        end, length, sort = _elements(buf, at + 1, kind & 15, count, elements, used)
+        values[row], cells[row, 0], cells[row, 1] = used, sort, length
+        return end, used + length
+    if kind == SYMBOL or (kind == ANY and c != 45 and not 48 <= c <= 57):
+        end = _place(buf, at)
+        values[row], cells[row, 0], cells[row, 1] = at, PLACE, end - at
+        return end, used
+    value, end, sort = _number(buf, at, kind)
+    values[row], cells[row, 0], cells[row, 1] = value, sort, 0
+    return end, used
+
+
+@numba.njit(**_QUICK)
+def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells):
+    """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
+    of them are strings.
+
+    `tells`: without a schema, a number with 0x says of what kind the kernel is, unless there are strings, so a line
+    with one is left to `kprobe_text.text` until that has learned it.
+    """
+    texts = strings = 0
+    prefixed = False
+    for k in range(len(plan)):
+        kind, start, length, count = plan[k, 0], plan[k, 1], plan[k, 2], plan[k, 3]
+        for i in range(length):
+            if buf[at + i] != names[start + i]:
+                return -1, used, 0
+        at += length
+        if kind == ANY and buf[at] == 48 and buf[at + 1] == 120:
+            prefixed = True
+        at, used = _value(buf, at, kind, count, cells, values, cell + k, elements, used)
+        if at < 0 or (buf[at] != 32 and buf[at] != 10):
+            return -1, used, 0
+        if cells[cell + k, 0] == TEXT:
+            strings += 1
+            texts += kind == ANY
+    # of two strings without a schema the first may hold the second
+    if buf[at] != 10 or texts > 1 or (tells and prefixed and texts == 0):
+        return -1, used, 0
+    return at, used, strings
+
+
+@numba.njit(**_QUICK)
+def scan(  # noqa: C901 - what a line is shows step by step, each where the last has ended
+    buf, start, limit, is_decimal, tables, counts, sites, plans, names, lines, head, cells, values, elements
+):
+    """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
+
+    `lines` gets for each: where it begins, what it is, the number of its site, or twice that of a stack's frames and 1
+    more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
+    number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
+    """
+    site_plan, plan_rows, has_schema = plans
+    at, n, cell, used = start, 0, 0, 0
+    while at < limit and n < len(lines):
+        if cell + 128 > len(values) or used + 2048 > len(elements):
+            break
+        lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = at, OTHER, -1, cell
+        end = -1
+        if at + 40 < limit:
+            body = _context(buf, at, tables, counts, head, n)
+            if body >= 0:
+                lines[n, 1] = CONTEXT
+                site, rest = _site(buf, body, sites)
+                if site >= 0:
+                    plan = site_plan[site]
+                    known = has_schema[plan]
+                    wide = buf[at + 23] == 32 and (buf[at + 25] == 91 or buf[at + 25] == 40)
+                    if known == 2 or wide or is_decimal:
+                        first, last = plan_rows[plan, 0], plan_rows[plan, 1]
+                        end, more, strings = _arguments(
+                            buf, rest, names[0][first:last], names[1], cells, values, cell, elements, used,
+                            known == 0 and not is_decimal,
+                        )  # fmt: skip
+                        if end >= 0:
+                            lines[n, 1], lines[n, 2], lines[n, 4], lines[n, 5] = EVENT, site, plan, strings
+                            cell += last - first
+                            used = more
+                elif buf[body] == 60 or buf[body] == 61:
+                    after, count, is_user, is_short = stack(buf, body, limit, cells, values, cell)
+                    if after >= 0:
+                        lines[n, 1], lines[n, 2] = SHORT_STACK if is_short else STACK, 2 * count + is_user
+                        cell += count
+                        end = after - 1
+        if end < 0:
+            end = at
+            while buf[end] != 10:
+                end += 1
+        at = end + 1
+        n += 1
+    return n, at

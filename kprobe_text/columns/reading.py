@@ -1,0 +1,239 @@
+"""Trace text, in chunks -> tables, one for each event, for the text read so far.
+
+What the compiled pass can read it reads; the lines around which something isn't plain are given to `kprobe_text.text`,
+which says where its record ends, and there the pass goes on.  So the values are those of `kprobe_text.text.Parser`, all
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kprobe_text.columns.merge import merged
+from kprobe_text.columns.rows import Rows
+from kprobe_text.columns.types import declared_types
+from kprobe_text.text import Event, Parser, Record
+from kprobe_text.text.defined import Formats
+from kprobe_text.text.parser import State
+
+WINDOW: Final = 1 << 20  # so much text is read at once; the tables that are given hold so much
+_FIRST: Final = 1 << 16  # and so much as long as there are new probes in it
+_PIECE: Final = 4096  # so much is given to kprobe_text.text at once
+
+
+class Reading:
+    """Reads the text of one file.
+
+    `file` stands in a column.  The compiled pass takes seconds to compile when it is first used, and most of one second
+    to load: so text of less than 1 MiB is left to `kprobe_text.text`, unless it is said whether to use it (`compiled`).
+    Without numba all is left to that, which takes ten times as long.
+    """
+
+    def __init__(
+        self,
+        formats: Formats | None = None,
+        definitions: Iterable[str] = (),
+        *,
+        file: str = "",
+        compiled: bool | None = None,
+    ) -> None:
+        definitions = list(definitions)
+        self._parser = Parser(formats, definitions=definitions)
+        known: dict[str, Mapping[str, pa.DataType]] = {}
+
+        def types(name: str) -> Mapping[str, pa.DataType]:
+            if name not in known:
+                known[name] = declared_types(formats, name)
+            return known[name]
+
+        self._rows = Rows(file, types)
+        self._sites: Any = None
+        self._pass: Any = None
+        self._load: Any = None if compiled is False else lambda: _compiled(formats, definitions, types)
+        self._is_asked = compiled is True
+        self._text = b""
+        self._base = 0
+        self._window = _FIRST
+        self._has_learned = False
+        self._tables: dict[str, list[pa.Table]] = {}
+
+    def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, pa.Table]]:
+        """Yield tables by name, in the order of the text: the rows of each go on from those before.
+
+        What `pieces` raises is raised after what was read until then, as far as it is whole.
+        """
+        waiting: list[bytes] = []
+        size = 0
+        problem: Exception | None = None
+        try:
+            for piece in pieces:
+                waiting.append(piece)
+                size += len(piece)
+                if size >= self._window:
+                    yield self.read(b"".join(waiting))
+                    waiting, size = [], 0
+        except OSError as error:
+            problem = error
+        yield self.read(b"".join(waiting), final=True)
+        if problem is not None:
+            raise problem
+
+    @property
+    def state(self) -> State | None:
+        """What was learned of the text so far, if all of it is read and what follows can be read with that alone."""
+        return None if self._text else self._parser.state
+
+    @property
+    def offset(self) -> int:
+        """Where the text begins that isn't read yet."""
+        return self._base
+
+    @property
+    def reach(self) -> int:
+        """How far in the file the strings of what was read may go on."""
+        return self._base + self._parser.usual.reach
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is settled what reads: text of some length has come."""
+        return self._load is None
+
+    def take_back(self) -> bytes:
+        """Give back the text that isn't read yet, as if it had not come."""
+        text, self._text = self._text, b""
+        return text
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The events with their arguments that have a table."""
+        return self._rows.known
+
+    def resume(
+        self, state: State, offset: int, known: Mapping[str, Iterable[str]] | None = None, reach: int = 0
+    ) -> None:
+        """Go on at a byte of the file with what was learned of the text before, and which events have a table.
+
+        `reach` is how far in the file the strings of that text may go on.
+        """
+        self._parser.resume(state)
+        self._parser.usual.reach = max(0, reach - offset)
+        if known is not None:
+            self._rows.begin(known)
+        self._text, self._base = b"", offset
+
+    def read(self, more: bytes, *, final: bool = False) -> dict[str, pa.Table]:
+        """Read more text, as far as it is whole; give tables by name."""
+        text = self._text + more
+        self._has_learned = False
+        if self._load is not None and (self._is_asked or self._base > WINDOW):
+            self._sites, self._pass = self._load()
+            self._load = None
+        limit = text.rfind(b"\n") + 1
+        done = 0 if self._pass is None else self._scanned(text, limit)
+        if final or self._pass is None:
+            done = self._all(text, done)
+        if final:
+            for record in self._parser.close():
+                self._add(done, record)
+                done += len(record.raw)
+        else:
+            self._parser.take_back()
+        self._text = text[done:]
+        self._base += done
+        self._window = _FIRST if self._has_learned else min(2 * self._window, WINDOW)
+        for key, table in self._rows.tables().items():
+            self._tables.setdefault(key, []).append(table)
+        tables, self._tables = self._tables, {}
+        return {key: merged(parts) for key, parts in tables.items()}
+
+    def _all(self, text: bytes, done: int) -> int:
+        """Give all text from a place on to `kprobe_text.text`; return where the last record ends."""
+        for at in range(done, len(text), _FIRST):
+            for record in self._parser.feed(text[at : at + _FIRST]):
+                self._add(done, record)
+                done += len(record.raw)
+        return done
+
+    def _add(self, at: int, record: Record) -> None:
+        self._rows.add(self._base + at, record)
+        if self._sites is not None and isinstance(record, Event) and self._parser.is_usual:
+            self._has_learned |= self._rows.knows(record.name, record.fields) and self._sites.learn(
+                record, self._parser.usual.opens
+            )
+
+    def _scanned(self, text: bytes, limit: int) -> int:
+        import numpy as np
+
+        compiled = self._pass
+        compiled.load(text)
+        at, before = 0, -1
+        while at < limit and at != before:
+            before = at
+            is_decimal = self._parser.is_decimal
+            starts, good, reached = compiled.scan(at, limit, is_decimal)
+            stops = starts[good]
+            bad = np.flatnonzero(~good)
+            taken: list[Any] = []
+            line = 0
+            while line < len(starts):
+                if good[line] and self._parser.is_usual:
+                    end = bad[np.searchsorted(bad, line)]
+                    taken.append(np.arange(line, end))
+                    usual = self._parser.usual
+                    reach = compiled.forge(line, end, at + usual.reach, usual.longest)
+                    line = end
+                    at = int(starts[line])
+                    usual.reach = max(0, reach - at)
+                    continue
+                if line == len(starts) - 1 and reached < limit:
+                    break  # the tables are full
+                at, is_stop = self._apart(text, int(starts[line]), limit, stops, is_decimal)
+                if not is_stop:
+                    break
+                line = int(np.searchsorted(starts, at))
+            if taken:
+                for key, table in compiled.tables(np.concatenate(taken), self._base, self._rows):
+                    self._tables.setdefault(key, []).append(table)
+        return at
+
+    def _apart(self, text: bytes, at: int, limit: int, stops: Any, was_decimal: bool) -> tuple[int, bool]:
+        """Give lines to `kprobe_text.text` up to a record's end from which the pass can go on; say where it is.
+
+        And whether it is a line of `stops`; if not, the text has to be scanned anew from there, or must go on.
+        """
+        import numpy as np
+
+        parser = self._parser
+        start = fed = at
+        learned, self._has_learned = self._has_learned, False
+        is_stop = False
+        while fed < limit and not is_stop:
+            k = int(np.searchsorted(stops, fed))
+            target = text.index(b"\n", int(stops[k])) + 1 if k < len(stops) else limit
+            target = min(target, fed + _PIECE)
+            for record in parser.feed(text[fed:target]):
+                self._add(at, record)
+                at += len(record.raw)
+            fed = target
+            if not parser.is_usual or at == start:
+                continue
+            if self._has_learned or parser.is_decimal != was_decimal:
+                break
+            k = int(np.searchsorted(stops, at))
+            is_stop = k < len(stops) and int(stops[k]) == at
+        parser.take_back()
+        self._has_learned |= learned
+        return at, is_stop
+
+
+def _compiled(formats: Formats | None, definitions: list[str], types: Any) -> tuple[Any, Any]:
+    try:
+        from kprobe_text.columns.plain import Pass
+        from kprobe_text.columns.sites import Sites
+    except ImportError:  # numba isn't there
+        return None, None
+    sites = Sites(formats, definitions)
+    return sites, Pass(sites, types, 2 * WINDOW)

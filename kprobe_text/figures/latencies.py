@@ -1,0 +1,166 @@
+"""Latencies: the time from a function's entry to its return in the same task."""
+
+from __future__ import annotations
+
+from kprobe_text.figures.figure import OTHERS, ROWS
+from kprobe_text.figures.histogram import Histogram, Ranks, duration
+from kprobe_text.figures.pairs import POINTER, Pairs
+from kprobe_text.figures.shape import plain
+from kprobe_text.text import BufferStarted, Event, Lost
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kprobe_text.text import Record
+
+PERCENTS = (50, 90, 99)
+COLUMN = 12
+
+
+class Latency:
+    """The calls of one function: those with both ends, and those of which an end wasn't seen.
+
+    `unreturned` are calls that were over without a return having been seen; `cut` those that events were lost after;
+    `running` those that hadn't returned at the end; `unentered` returns of which the entry wasn't seen.
+    """
+
+    def __init__(self) -> None:
+        self.times = Histogram()
+        self.ranks = Ranks()
+        self.unreturned = self.cut = self.running = self.unentered = 0
+
+    @property
+    def calls(self) -> int:
+        """The number of calls with both ends."""
+        return self.times.count
+
+    @property
+    def mean(self) -> float:
+        """The mean of their times in nanoseconds.  Raise `ValueError` if there are none."""
+        if not self.times.count:
+            raise ValueError("there are no calls")
+        return self.times.total / self.times.count
+
+    def percentile(self, percent: int) -> int:
+        """Return the least of the times that so many percent of all don't exceed: by nearest rank, in nanoseconds.
+
+        It is exact up to 65,536 different times, then to 1 %.  Raise `ValueError` if there are no calls, or for a
+        percentage below 0 or above 100.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"{percent} is no percentage")
+        return self.ranks.at(percent)
+
+    def add(self, nanoseconds: int) -> None:
+        """Count a call."""
+        self.times.add(nanoseconds)
+        self.ranks.add(max(nanoseconds, 0))
+
+    def object(self) -> dict[str, object]:
+        """Give it as JSON has it; all times are nanoseconds."""
+        times, shown = self.times, dict[str, object](calls=self.times.count)
+        if times.count:
+            shown |= {"total": times.total, "mean": round(times.total / times.count), "min": times.least}
+            shown |= {f"p{percent}": self.ranks.at(percent) for percent in PERCENTS}
+            shown |= {"max": times.most, "exact": self.ranks.is_exact, "histogram": times.object()}
+        ends = {"unreturned": self.unreturned, "cut": self.cut, "running": self.running, "unentered": self.unentered}
+        return shown | ends
+
+    def lines(self, width: int | None) -> list[str]:
+        """Show it."""
+        times, lines = self.times, []
+        if times.count:
+            titles = ("calls", "mean", *(f"p{percent}" for percent in PERCENTS), "max")
+            about = "" if self.ranks.is_exact else "~"
+            ranks = [about + duration(self.ranks.at(percent)) for percent in PERCENTS]
+            mean = duration(round(times.total / times.count))
+            cells = [str(times.count), mean, *ranks, duration(times.most or 0)]
+            widths = [max(COLUMN, len(cell)) for cell in cells]
+            for row in (titles, cells):
+                lines.append(" ".join(f"{cell:>{wide}}" for cell, wide in zip(row, widths, strict=True)))
+            lines += times.lines(width=width, time=True)
+        return lines + ([f"    {words}"] if (words := self._ends()) else [])
+
+    def _ends(self) -> str:
+        said = [
+            (self.unreturned, "over without a return seen"),
+            (self.cut, "broken off by lost events"),
+            (self.running, "not returned by the end"),
+            (self.unentered, "returned without an entry seen"),
+        ]
+        return ", ".join(f"{count} {words}" for count, words in said if count)
+
+
+class Latencies:
+    """The latencies of all functions of which entries and returns come.
+
+    Where events were lost nothing that was open then is paired any more: what stood in the gap could be its return, and
+    the entry of another call.  `functions` are those of events by name, where they are known.  A clock that counts no
+    time gives no latency.
+    """
+
+    def __init__(self, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> None:
+        self.rows: dict[str, Latency] = {name: Latency() for name in (functions or {}).values()}
+        self._known = frozenset(self.rows)
+        self._pairs = Pairs(functions, pointer)
+        self._timeless = 0
+
+    def add(self, record: Record) -> None:
+        """Take a record."""
+        if isinstance(record, (Lost, BufferStarted)):
+            self._count(self._pairs.rest(), "cut")
+        if not isinstance(record, Event):
+            return
+        if record.clock not in ("time", "elapsed"):
+            self._timeless += 1
+            return
+        for entry, leave in self._pairs.take(record):
+            if entry is None and leave is not None:
+                self._row(leave).unentered += 1
+            elif entry is not None and leave is not None:
+                self._row(leave).add(leave.timestamp - entry.timestamp)
+            elif entry is not None and entry is not record:
+                self._count((entry,), "unreturned")
+
+    def end(self) -> None:
+        """Note that a trace is over."""
+        self._count(self._pairs.rest(), "running")
+
+    def text(self, width: int | None) -> str:
+        """Show a table of each function."""
+        parts = []
+        for name, row in self._shown():
+            lines = row.lines(width) or ["    no calls"]
+            parts.append("\n".join([f"{plain(name)}, from entry to return", *lines]) + "\n")
+        return "\n".join(parts)
+
+    def objects(self) -> list[dict[str, object]]:
+        """Give an object of each function."""
+        return [{"type": "latency", "function": name, **row.object()} for name, row in self._shown()]
+
+    def notes(self) -> list[str]:
+        """Return sentences on what is left out."""
+        notes = []
+        if self._timeless:
+            notes.append(
+                f"{self._timeless} events have a clock's count instead of a time: no latency can be computed from them"
+            )
+        if hidden := len(self.rows) - len(self._shown()):
+            notes.append(f"of {hidden} functions, only entries or only returns were seen")
+        return notes
+
+    def _shown(self) -> list[tuple[str, Latency]]:
+        """Return the functions that are asked for, or of which a whole call was seen."""
+        return [(name, row) for name, row in sorted(self.rows.items()) if row.times.count or name in self._known]
+
+    def _row(self, event: Event) -> Latency:
+        name = self._pairs.function(event)
+        if name not in self.rows and len(self.rows) >= ROWS:
+            name = OTHERS
+        return self.rows.setdefault(name, Latency())
+
+    def _count(self, entries: Iterable[Event], end: str) -> None:
+        for entry in entries:
+            row = self._row(entry)
+            setattr(row, end, getattr(row, end) + 1)

@@ -1,0 +1,253 @@
+"""Layouts of events, compiled into functions that read a record's fields from the bytes of a page."""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kprobe_text.pages.bounds import READERS
+from kprobe_text.pages.layout import EventLayout, FieldLayout
+from kprobe_text.text.records import FAULT, Value
+
+Read: TypeAlias = Callable[[bytes, int, int], tuple[Any, ...]]
+"""(bytes, start, end) of a record -> common flags, preemption count, pid, address, caller, fields by name."""
+
+Reader: TypeAlias = Callable[[bytes, int, int], Value]
+Readers: TypeAlias = dict[tuple[FieldLayout, bool], Reader]
+"""What reads a field, by its layout and whether its event is a probe's."""
+
+CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for number in range(256))
+_CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
+_LONGEST: Final = 1 << 20  # bytes; no record is as long
+# A record with more locations than these isn't read before it is known that they don't share their bytes.
+_FEW: Final = 4
+_COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
+
+
+class BrokenRecord(Exception):
+    """A record that ends before its fields do, or a field that lies outside it."""
+
+
+class Compiled(NamedTuple):
+    """What reads an event: ``whole`` raises BrokenRecord; ``partly`` gives what can be read, and never raises it."""
+
+    layout: EventLayout
+    whole: Read
+    partly: Read
+
+
+def text_of(data: bytes) -> str:
+    """Return the text before the first NUL, in such a way that the bytes can be had back."""
+    end = data.find(b"\0")
+    return (data if end < 0 else data[:end]).decode("utf-8", "surrogateescape")
+
+
+def _code(field: FieldLayout) -> str:
+    code = _CODES[field.item]
+    return code if field.signed else code.upper()
+
+
+def _located(data: bytes, start: int, end: int, offset: int, size: int, limit: int) -> bytes:
+    """Return what a location points to: ``offset`` from ``start``, within a record that ends at ``end``."""
+    at = start + offset
+    if at + size > end or size > limit:
+        raise BrokenRecord
+    return data[at : at + size]
+
+
+def _elements(field: FieldLayout, order: str, symbol: Callable[[int], Value]) -> Callable[[bytes], Value]:
+    """Return what turns the bytes of an array, or of an element, into its value."""
+    if field.kind == "bytes":
+        return tuple
+    if field.kind == "char":
+        return lambda data: tuple(CHARACTERS[byte] for byte in data)
+    code, item = _code(field), field.item
+
+    def numbers(data: bytes) -> Value:
+        count = len(data) // item
+        found = struct.unpack_from(f"{order}{count}{code}", data)
+        return tuple(symbol(number) for number in found) if field.kind == "symbol" else found
+
+    return numbers
+
+
+def _one(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, is_probe: bool) -> Callable[..., Value]:
+    """Return a function of (bytes, start, end) of a record that reads one field of it; it raises BrokenRecord."""
+    base = field.offset + 4 if field.where == "rel_loc" else 0
+    at, size, where = field.offset, field.size, field.where
+    location = struct.Struct(f"{order}I")
+
+    def bytes_of(data: bytes, start: int, end: int, place: int = at) -> bytes:
+        if where == "rest":
+            if start + at > end:
+                raise BrokenRecord
+            return data[start + at : end]
+        if start + place + size > end:
+            raise BrokenRecord
+        if where == "inline":
+            return data[start + at : start + at + size]
+        found = location.unpack_from(data, start + place)[0]
+        return _located(data, start, end, base + (found & 0xFFFF), found >> 16, 0xFFFF)
+
+    if field.kind == "string":
+        if field.elements is not None:
+            # each has a location of its own, and all offsets count from the record's start
+            one = FieldLayout(field.name, at, 4, "string", False, 4, None, where)
+            readers = [
+                _one(one._replace(offset=at + 4 * i), order, symbol, is_probe=is_probe) for i in range(field.elements)
+            ]
+            return lambda data, start, end: tuple(read(data, start, end) for read in readers)
+        if where in ("data_loc", "rel_loc") and is_probe:
+            # nothing, not even a NUL: the kernel couldn't read it, and prints (fault)
+            return lambda data, start, end: text_of(d) if (d := bytes_of(data, start, end)) else FAULT
+        return lambda data, start, end: text_of(bytes_of(data, start, end))
+    values = _elements(field, order, symbol)
+    if field.elements is None:
+        return lambda data, start, end: values(bytes_of(data, start, end))[0]  # type: ignore[index]  # of one element
+    return lambda data, start, end: values(bytes_of(data, start, end))
+
+
+def compiled(
+    layout: EventLayout, order: str, symbol: Callable[[int], Value], readers: Readers | None = None
+) -> Compiled:
+    """Compile a layout; ``order`` is ``<`` or ``>``, ``symbol`` turns an address into its place, or into a number.
+
+    ``readers`` are those of other events with fields that are the same.  Raises ValueError if fields overlap, or lie
+    where no record reaches, or if there are more than `kprobe_text.pages.bounds` allows.
+    """
+    readers = {} if readers is None else readers
+    common = {field.name: field for field in layout.common}
+    places = [field for field in (layout.address, layout.caller) if field is not None]
+    leading = [common[name] for name in _COMMON if name in common]
+    if "common_type" not in common or len(leading) < len(_COMMON):
+        raise ValueError(
+            f"the format of {layout.name} lacks a common field: {', '.join(sorted(common)) or 'all of them'}"
+        )
+    for field in (common["common_type"], *leading, *places):
+        if field.kind != "int" or field.elements is not None or field.where != "inline":
+            raise ValueError(f"the format of {layout.name} says that {field.name} is no number")
+    if common["common_type"].size != 2:
+        raise ValueError(f"the format of {layout.name} says that common_type has {common['common_type'].size} bytes")
+    _check_places(layout, [*layout.common, *places, *layout.fields])
+    single: dict[str, Reader] = {}
+    for field in (*leading, *places, *layout.fields):
+        key = field, layout.is_probe
+        if (reader := readers.get(key)) is None:
+            if len(readers) == READERS:
+                raise ValueError(f"more than {READERS} fields differ from each other")
+            reader = readers[key] = _one(field, order, symbol, is_probe=layout.is_probe)
+        single[field.name] = reader
+    return _joined(layout, leading, places, single, order, symbol)
+
+
+def _joined(
+    layout: EventLayout,
+    leading: list[FieldLayout],
+    places: list[FieldLayout],
+    single: Mapping[str, Reader],
+    order: str,
+    symbol: Callable[[int], Value],
+) -> Compiled:
+    located = [field for field in layout.fields if field.where in ("data_loc", "rel_loc")]
+    shares = _shares(located, order) if sum(field.size for field in located) > 4 * _FEW else None
+
+    def partly(data: bytes, start: int, end: int) -> tuple[Any, ...]:
+        found: dict[str, Value | None] = {}
+        left_out = {field.name for field in located} if shares and shares(data, start, end) else ()
+        for name, read in single.items():
+            if name in left_out:
+                continue
+            try:
+                found[name] = read(data, start, end)
+            except BrokenRecord:
+                continue
+        head = [found.pop(name, 0) for name in _COMMON]
+        spots = [found.pop(field.name, None) for field in places]
+        return (*head, *[*spots, None, None][:2], found)
+
+    return Compiled(layout, _whole(layout, leading, places, single, order, symbol, shares), partly)
+
+
+def _check_places(layout: EventLayout, fields: list[FieldLayout]) -> None:
+    """Raise ValueError if a field lies where no record reaches, or where another one does."""
+    before = 0
+    for field in sorted(fields, key=lambda field: field.offset):
+        if field.offset + field.size > _LONGEST:
+            raise ValueError(f"the format of {layout.name} puts {field.name} at {field.offset}, out of every record")
+        if field.where == "rest":
+            continue
+        if field.offset < before:
+            raise ValueError(f"the format of {layout.name} says that {field.name} overlaps another field")
+        before = field.offset + field.size
+
+
+def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int], bool]:
+    """Return what says whether a record's locations point to more bytes than it has: to the same ones, many times."""
+    places = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
+
+    def shares(data: bytes, start: int, end: int) -> bool:
+        there = [found.unpack_from(data, start + at) for at, found in places if start + at + found.size <= end]
+        bytes_of: int = sum(location >> 16 for locations in there for location in locations)
+        return bytes_of > 2 * (end - start)
+
+    return shares
+
+
+def _whole(
+    layout: EventLayout,
+    leading: list[FieldLayout],
+    places: list[FieldLayout],
+    single: Mapping[str, Reader],
+    order: str,
+    symbol: Callable[[int], Value],
+    shares: Callable[[bytes, int, int], bool] | None,
+) -> Read:
+    """Write the function that reads all fields: one call of a Struct, and a dict that is spelled out."""
+    code, position, names = order, 0, []
+    values: dict[str, str] = {}
+    for field in sorted((*leading, *places, *layout.fields), key=lambda field: field.offset):
+        variable = f"a{len(values)}"
+        simple = field.where == "inline" and field.elements is None and field.kind != "string"
+        simple = simple or (field.where == "data_loc" and field.elements is None and field.kind == "string")
+        if not simple:
+            values[field.name] = f"single[{field.name!r}](data, start, end)"
+            continue
+        code += f"{field.offset - position}x" + ("I" if field.where == "data_loc" else _code(field))
+        position = field.offset + field.size
+        names.append(variable)
+        if field.where == "data_loc":
+            empty = "FAULT" if layout.is_probe else "''"
+            values[field.name] = (
+                f"string(data, start + ({variable} & 65535), {variable} >> 16, end) if {variable} >> 16 else {empty}"
+            )
+        else:
+            values[field.name] = {"char": f"CHARACTERS[{variable}]", "symbol": f"symbol({variable})"}.get(
+                field.kind, variable
+            )
+    if len(values) != len(leading) + len(places) + len(layout.fields):
+        raise ValueError(f"the format of {layout.name} has two fields of one name")
+    head = ", ".join(values[field.name] for field in leading)
+    spots = ", ".join(([values[field.name] for field in places] + ["None", "None"])[:2])
+    items = ", ".join(f"{field.name!r}: {values[field.name]}" for field in layout.fields)
+    # the names are words (format), and stand in quotes; nothing else comes from outside
+    source = f"""
+def read(data, start, end):
+    if end - start < {max(layout.size, position)}{" or shares(data, start, end)" * (shares is not None)}:
+        raise BrokenRecord
+    {", ".join(names)}, = unpack_from(data, start)
+    return {head}, {spots}, {{{items}}}
+"""
+    scope: dict[str, Any] = {
+        "unpack_from": struct.Struct(code).unpack_from, "single": single, "string": _string, "symbol": symbol,
+        "shares": shares, "CHARACTERS": CHARACTERS, "FAULT": FAULT, "BrokenRecord": BrokenRecord,
+    }  # fmt: skip
+    exec(source, scope)
+    read: Read = scope["read"]
+    return read
+
+
+def _string(data: bytes, at: int, size: int, end: int) -> str:
+    after = at + size
+    if after > end:
+        raise BrokenRecord
+    nul = data.find(b"\0", at, after)
+    return data[at : after if nul < 0 else nul].decode("utf-8", "surrogateescape")

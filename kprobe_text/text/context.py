@@ -1,0 +1,164 @@
+"""The columns before an event's name (who, when and where) in each layout, with caches for what repeats."""
+
+import re
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from kprobe_text.text.arguments import decode
+from kprobe_text.text.layout import (
+    GRAPH,
+    LATENCY,
+    LOOSE,
+    PERF,
+    REPORT,
+    REPORT_LATENCY,
+    STANDARD,
+    STANDARD_CONTEXT,
+    VERBOSE,
+)
+from kprobe_text.text.records import Clock
+
+# A hostile trace could make each line new; no table grows beyond this many rows.
+_ROWS: Final = 8192
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Columns: TypeAlias = tuple[str, int, int | None, int, str]
+"""Task, pid, tgid, CPU and flags."""
+
+Context: TypeAlias = tuple[str, int, int | None, int, str, int, Clock]
+"""The same, the timestamp and what it counts."""
+
+
+class GraphContext(NamedTuple):
+    """What a line of a function_graph says before the call; None is what it doesn't say."""
+
+    task: str | None
+    pid: int | None
+    cpu: int | None
+    flags: str | None
+    timestamp: int | None
+
+
+def keep(table: dict[K, V], key: K, value: V) -> V:
+    """Put a row into a table, and empty that first if it is full."""
+    if len(table) >= _ROWS:
+        table.clear()
+    table[key] = value
+    return value
+
+
+class Contexts:
+    """Reads contexts."""
+
+    __slots__ = ("seconds", "standard")
+
+    def __init__(self) -> None:
+        self.standard: dict[bytes, Columns] = {}
+        self.seconds: dict[bytes, int] = {}
+
+    def read(self, line: re.Match[bytes]) -> Context:
+        """Read the context of a line in any layout with one but GRAPH, whose context may lack parts."""
+        layout = line.re
+        if layout is STANDARD:
+            if line[4] is not None:
+                return *self.columns(line[1]), int(line[4]), "count"
+            return *self.columns(line[1]), self.second(line[2]) + int(line[3]) * 1000, "time"
+        if layout is REPORT:
+            return *self.columns(line[2]), *self._stamp(line[3], line[4])
+        if layout is PERF or layout is LOOSE:
+            return self._unpadded(line)
+        if layout is VERBOSE:
+            return _verbose(line)
+        task, pid, cpu = decode(line[1][:8].lstrip(b" ")), _digits(line[1][9:]), int(line[2])
+        if layout is REPORT_LATENCY:
+            return task, pid, None, cpu, decode(line[3]), *self._stamp(line[4], line[5])
+        if line[5] is None:
+            return task, pid, None, cpu, decode(line[3]), int(line[4]), "elapsed count"
+        return task, pid, None, cpu, decode(line[3]), int(line[4]) * 1000, "elapsed"
+
+    def _unpadded(self, line: re.Match[bytes]) -> Context:
+        if line.re is PERF:
+            task, first, second, cpu, flags, seconds, fraction = line.groups()[:7]
+            tgid = int(first) if second else None
+            pid = int(second or first)
+        else:
+            task, first, leader, cpu, flags, seconds, fraction = line.groups()[:7]
+            tgid, pid = None if leader is None else _tgid(leader), int(first)
+        return (
+            decode(task),
+            pid,
+            tgid,
+            -1 if cpu is None else int(cpu),
+            decode(flags or b""),
+            self._time(seconds, fraction),
+            "time",
+        )
+
+    def graph(self, line: re.Match[bytes]) -> GraphContext:
+        """Read the context of a line of a function_graph."""
+        seconds, fraction, cpu, task, pid, flags = line.groups()[:6]
+        return GraphContext(
+            None if task is None else decode(task),
+            None if pid is None else int(pid),
+            None if cpu is None else int(cpu),
+            None if flags is None else decode(flags),
+            None if seconds is None else int(seconds) * 1000 if fraction is None else self._time(seconds, fraction),
+        )
+
+    def columns(self, text: bytes) -> Columns:
+        """Read the columns of the usual layout."""
+        if (known := self.standard.get(text)) is not None:
+            return known
+        parts = STANDARD_CONTEXT.fullmatch(text)
+        assert parts is not None
+        comm, pid, tgid, cpu, flags = parts.groups()
+        leader = None if tgid is None else _tgid(tgid)
+        return keep(self.standard, text, (decode(comm.lstrip(b" ")), int(pid), leader, int(cpu), decode(flags or b"")))
+
+    def second(self, text: bytes) -> int:
+        """Read whole seconds, as nanoseconds."""
+        known = self.seconds.get(text)
+        return keep(self.seconds, text, int(text) * 1_000_000_000) if known is None else known
+
+    def _stamp(self, seconds: bytes, fraction: bytes | None) -> tuple[int, Clock]:
+        """Read a time; without a fraction it is as the buffer has it, in whichever unit."""
+        return (int(seconds), "count") if fraction is None else (self._time(seconds, fraction), "time")
+
+    def _time(self, seconds: bytes, fraction: bytes) -> int:
+        return self.second(seconds) + int(fraction) * (1000 if len(fraction) == 6 else 1)
+
+
+def _verbose(line: re.Match[bytes]) -> Context:
+    task, pid, time = decode(line[1][:16].lstrip(b" ")), int(line[1][16:]), int(line[4], 16)
+    if line[5] is None:
+        return task, pid, None, int(line[2]), decode(line[3]), time, "count"
+    return task, pid, None, int(line[2]), decode(line[3]), time * 1000, "time"
+
+
+def decimal(line: re.Match[bytes]) -> bool | None:
+    """Say whether the column of the pid has the width that only kernels have which print no hexadecimal without 0x.
+
+    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has no
+    such column.
+    """
+    if line.re is STANDARD:
+        return line[1][23:24] == b" " and line[1][25:26] in (b"[", b"(")
+    if line.re is LATENCY:
+        # here the CPU's number follows, 3 wide
+        return line[1][15:16] == b" " and line.end(2) - line.start() >= 20
+    return False if line.re in (REPORT, REPORT_LATENCY) else None
+
+
+def is_graph(line: re.Match[bytes]) -> bool:
+    """Say whether a line is one of a function_graph."""
+    return line.re is GRAPH
+
+
+def _digits(text: bytes) -> int:
+    return int(text.partition(b" ")[0])
+
+
+def _tgid(text: bytes) -> int | None:
+    digits = text.strip(b" ")
+    return int(digits) if digits.isdigit() else None

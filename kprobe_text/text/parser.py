@@ -1,0 +1,325 @@
+"""The text of a trace, in chunks of any size -> records."""
+
+import re
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from kprobe_text.text.defined import Formats
+from kprobe_text.text.forms.graph import switch
+from kprobe_text.text.layout import (
+    ANY,
+    BARE,
+    GRAPH,
+    LOOSE,
+    PERF,
+    PERF_FRAME,
+    RAW_MARK,
+    RAW_TEXT,
+    REPORT,
+    REPORT_HEADER,
+    SCRIPTED,
+    STANDARD,
+    TRACEFS,
+    TRACER,
+    coded,
+    family,
+    preferred,
+    reported,
+    special,
+    titled,
+)
+from kprobe_text.text.line import Lines
+from kprobe_text.text.place import scripted_frame
+from kprobe_text.text.plain import is_foreign
+from kprobe_text.text.prefix import Quoted, form_of
+from kprobe_text.text.records import Event, Header, Record, StackTrace, Unparsed, unfinished
+from kprobe_text.text.spans import FULL, LONGEST, Match, Spans
+from kprobe_text.text.usual import Usual
+
+# Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
+_LONGEST_LINE: Final = 1 << 20
+
+# The longest comm and a newline: so little text may be the beginning of a comm with a newline in it.
+_COMM: Final = 17
+
+State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool, bool]]
+"""What a parser knows in the midst of a text with the usual columns; it can be compared and sent elsewhere."""
+
+
+class Parser:
+    """Turns the text of ``trace`` or ``trace_pipe`` into records; drops nothing and raises nothing, whatever the text.
+
+    ``formats`` gives the text of the format file by an event's name (a mapping, or a function that returns None for an
+    event without one): with it the arguments have their types and strings are exact. It is asked once for each name.
+    ``definitions`` are lines of kprobe_events or as they were written to it, for events without a format: they say the
+    same, but for the base of unsigned numbers up to 4.19, which is known when some other argument has told.
+
+    A record may go on in the next line, when a string holds a newline, so the last record is held back, if it has a
+    string, until more text comes or ``close`` is called. With ``live``, text that ends with a newline is taken to end
+    with a record, as what one read(2) of trace_pipe returns does: then nothing that is complete is held back. Without
+    it the records don't depend on how the text was cut (lines of over 1 MiB apart).
+
+    A string with a newline is rejoined if what follows doesn't look like a new record; if the string's end is missing,
+    also if it does, up to 16 KiB. So a program can't forge a record by opening a file with a strange name, unless it
+    also imitates the end of its own: then the text is the same as that of two records. These are read, and are
+    ``forgeable``, as all are that begin within a record's length of one with a string, or of one that isn't what is
+    known of it. Not so if a number follows the last string, of 28 bits or more, that is in the definition and nobody
+    else knows (``seal=\\0x5eed1e55:x64``), and the record holds it, once; nor with ``settled``, by which the caller
+    says that such records were counted, and are as many as the kernel says.
+
+    What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
+    """
+
+    __slots__ = (
+        "_buffer", "_coded", "_columned", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live",
+        "_numbers", "_quoted", "_scanned", "_settled", "_spans", "_titled", "usual",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        formats: Formats | None = None,
+        *,
+        definitions: Iterable[str] = (),
+        live: bool = False,
+        settled: bool = False,
+    ) -> None:
+        self._lines = Lines(formats, definitions, is_settled=settled)
+        self._spans = Spans(self._lines)
+        self.usual = Usual(self._lines, FULL[-1])
+        self._live = live
+        self._counted = settled
+        self._begin()
+
+    def _begin(self) -> None:
+        self._buffer = b""
+        self._layout: re.Pattern[bytes] = STANDARD
+        self._family: tuple[re.Pattern[bytes], ...] = ANY
+        self._last: Record | None = None  # the event that a stack of perf script is of
+        self._lines.begin()
+        self._titled = False  # a header has begun
+        self._columned = False  # and says that lines have columns
+        self._heading = True  # a `#` line here belongs to the header
+        self._settled = False  # there has been a record with context, so none comes without
+        self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
+        self._coded = False  # and there has been one
+        self._scanned = 0  # so much of the buffer is known to be without a newline
+        self._quoted = Quoted()
+        self.usual.reach = 0
+
+    def feed(self, data: bytes) -> list[Record]:
+        """Take more text; return the records that are complete."""
+        self._buffer += self._quoted.take(data)
+        newline = self._buffer.rfind(b"\n", self._scanned)
+        if newline < 0 and len(self._buffer) < _LONGEST_LINE:
+            self._scanned = len(self._buffer)
+            return []
+        return self._records(final=False)
+
+    def close(self) -> list[Record]:
+        """Return what was held back; a last line without a newline is incomplete. The parser can be used anew."""
+        is_whole = self._buffer[-1:] in (b"", b"\n") and not self._quoted.tail
+        self._buffer += b"" if is_whole else self._quoted.take(b"\n")
+        records = self._records(final=True)
+        if not is_whole:
+            records[-1] = unfinished(records[-1])
+        self._begin()
+        return records
+
+    def take_back(self) -> bytes:
+        """Give back the text that no record was made of yet, as if it had not been fed."""
+        text, self._buffer, self._scanned = self._buffer, b"", 0
+        return self._quoted.take_back(text)
+
+    @property
+    def state(self) -> State | None:
+        """What was learned of a text so far, if all that follows can be read with that alone; else None."""
+        if not self.is_usual or self._buffer:
+            return None
+        return self._heading, self._titled, self._numbers, tuple(sorted(self._spans.broken.items())), self._lines.known
+
+    def resume(self, state: State) -> None:
+        """Go on where another parser of the same text was, whose state this is."""
+        self._begin()
+        self._heading, self._titled, self._numbers, broken, self._lines.known = state
+        self._family, self._settled, self._spans.broken = family(STANDARD), True, dict(broken)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
+        return self._is_plain and not self._quoted
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._settled and self._layout is STANDARD and not self._lines.ending
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether numbers without ``0x`` are known to be decimal, whatever the width of the columns."""
+        return self._lines.is_decimal
+
+    def _records(self, *, final: bool) -> list[Record]:
+        """Read what there is, also what stands behind prefixes of a form that wasn't known before."""
+        records = self._quoted.whole(self._read(final=final))
+        while self._quoted.is_new:
+            self._buffer, self._family, self._settled = self._quoted.again(self.take_back()), ANY, False
+            records += self._quoted.whole(self._read(final=final))
+        return records
+
+    def _read(self, *, final: bool) -> list[Record]:
+        text = self._buffer
+        limit = text.rfind(b"\n") + 1
+        # where the text may end for good: then what stands before it is all there is
+        whole = final or (self._live and limit == len(text) and not self._quoted.tail)
+        records: list[Record] = []
+        position = 0
+        self.usual.begin()
+        while position < limit:
+            if self._is_plain:
+                position = self.usual.read(text, position, limit, records)
+            line = self._layout.match(text, position, limit)
+            if line is None or (not self._settled and self._is_another(line)):
+                start = position
+                position, record = self._other(text, position, limit, whole)
+                if record is not None:
+                    records.append(self._marked(start, record))
+                    self._doubt(position, record)
+                elif position < 0:
+                    position = -position - 1
+                    break
+                continue
+            record = None
+            if self._layout.match(text, line.end(), limit) is not None:
+                record = self._lines.record(line, line[line.re.groups], line[0])
+            if record is None:
+                record = self._spans.record(line, text, limit, self._family, whole=whole, final=final)
+            if record is None:
+                break
+            # a line without columns after all may be part of a task's name, where people removed the blanks before it
+            if self._lines.imitates(line, record) or (self._layout is BARE and self._columned and not self._counted):
+                self._reach_from(position + len(record.raw))
+            record = self._marked(position, record)
+            records.append(record)
+            self._last = record
+            self._settle()
+            position += len(record.raw)
+        self._keep(text, position, limit, records)
+        return records
+
+    def _doubt(self, end: int, record: Record) -> None:
+        """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
+        if not isinstance(record, Unparsed) or self._counted:
+            return
+        if RAW_MARK.search(record.raw) is not None or not is_foreign(record.raw):
+            self._reach_from(end)
+
+    def _reach_from(self, end: int) -> None:
+        """Note that the string of a record may go on behind its end, or that of one which began within it."""
+        self.usual.reach = end + (FULL[-1] if self._layout in TRACEFS else LONGEST)
+
+    def _marked(self, position: int, record: Record) -> Record:
+        """Mark a record that begins where the string of one before may go on, or its own."""
+        if position < self.usual.reach and not isinstance(record, (Header, Unparsed)):
+            return record._replace(forgeable=True)
+        return record
+
+    def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
+        """Keep what isn't read yet, but for what is no text."""
+        if position >= limit:
+            while len(text) - position >= _LONGEST_LINE:
+                records.append(Unparsed(text[position : position + _LONGEST_LINE]))
+                position += _LONGEST_LINE
+        self._buffer = text[position:]
+        self.usual.reach = max(0, self.usual.reach - position)
+        self._scanned = max(0, limit - position)
+
+    def _other(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None]:
+        """Read a line that isn't in the layout of those before it.
+
+        Returns where it ends, and its record. Without a record: the same position if the layout was changed, or
+        -position - 1 if the text must go on before the line can be understood.
+        """
+        end = text.index(b"\n", position) + 1
+        raw = text[position:end]
+        if (found := special(raw)) is not None:
+            return end, found
+        if raw.startswith(TRACER):
+            self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
+            self._titled, self._coded, self._columned = True, False, False
+            self._lines.begin()
+        if (limit - position < _COMM and not whole) or self._is_quoted(raw):
+            return -position - 1, None
+        if self._heading and (title := titled(raw)):
+            announced = preferred(raw)
+            self._layout, self._columned = announced or self._layout, self._columned or announced is not None
+            if REPORT_HEADER.fullmatch(title) is not None:
+                self._layout, self._family = REPORT, family(REPORT)
+            self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it
+            self._lines.ending = SCRIPTED if raw.endswith(SCRIPTED + b"\n") else b""
+            return position + len(title), Header(title)
+        if (layout := self._another(text, position, limit)) is not None:
+            self._layout = layout
+            return position, None
+        if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
+            return more
+        if self._numbers and (number := coded(text, position, end, limit, whole)) is not None:
+            self._coded = self._coded or number[1] is not None
+            self._heading = self._heading and number[1] is None
+            return number
+        # a mark of several lines has some that are no numbers
+        self._coded = self._coded or (self._numbers and RAW_TEXT.fullmatch(raw) is not None)
+        self._heading, self._numbers = False, self._numbers and self._coded
+        return end, Unparsed(raw)
+
+    def _another(self, text: bytes, position: int, limit: int) -> re.Pattern[bytes] | None:
+        """Say which layout other than that of the lines before it a line is in; None if in none."""
+        for layout in self._family if self._settled else (*self._family, BARE):
+            if layout is not self._layout and layout.match(text, position, limit):
+                return layout
+        return self._spans.foreign(text, position, limit, self._family)
+
+    def _settle(self) -> None:
+        """Note that there has been a record: what may follow is in a layout of the same family."""
+        is_first = self._titled and self._heading
+        self._heading = self._numbers = False
+        if not self._settled and (self._layout is not BARE or is_first):
+            self._settled = self._layout is not LOOSE
+            self._family = family(self._layout)
+
+    def _is_quoted(self, raw: bytes) -> bool:
+        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
+        return not is_plain and self._quoted.find(raw)
+
+    def _is_another(self, line: Match) -> bool:
+        """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
+        if self._layout is not STANDARD or self._family is not ANY:
+            return False
+        is_reported = reported(line) and REPORT.match(line.string, line.start(), line.end()) is not None
+        return is_reported or form_of(line[0]) is not None
+
+    def _around(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
+        """Read lines that aren't records of their own: another task in a function_graph, a stack of perf script."""
+        wait = -position - 1, None
+        if self._layout is GRAPH:
+            found = switch(text, position, limit)
+            if isinstance(found, int):
+                return None if whole else wait
+            return None if found is None else (position + len(found.raw), found)
+        end = position
+        frames = []
+        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
+            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            frames.append(scripted_frame(line[1].decode(), shown))
+            end = line.end()
+        if end == limit and not whole:
+            return wait
+        if text.startswith((b"\n", b"\r\n"), end) and end < limit:
+            end = text.index(b"\n", end) + 1
+        event = self._last
+        if end == position or not isinstance(event, Event):
+            return None
+        raw = text[position:end]
+        return end, StackTrace(
+            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
+            event.clock, raw,
+        )  # fmt: skip

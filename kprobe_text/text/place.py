@@ -1,0 +1,91 @@
+"""Places in code as the kernel prints them."""
+
+import re
+from typing import Final
+
+from kprobe_text.text.records import CodeAddress, Value
+
+# seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
+_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\]|)[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\]|)(?: <([0-9a-f]{1,16}+)>|)")
+# what most are
+_USUAL = re.compile(r"([^\s()<>\[\]+]++)\+0x([0-9a-f]++)/0x([0-9a-f]++)")
+_OFFSET = re.compile(r"0x([0-9a-f]++)/0x([0-9a-f]++)")
+_LOST: Final = "[unknown/kretprobe'd]"
+_ADDRESS = re.compile(r"(?:0x([0-9a-f]{1,16})| ?<([0-9a-f]{1,16})>)")
+# Digits alone: no symbol begins with one, and none is made of 8 or 16 hexadecimal digits with a number among them.
+_DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
+
+# a frame of trace-cmd: symbol (address), with +0xOFFSET if it was asked for
+_REPORTED = re.compile(r"(\S.*) \(([0-9a-f]{1,16})\)")
+# One of perf script: symbol+0xOFFSET (file), where both may hold blanks and parentheses; inlined code has no offset.
+_IN_FILE = re.compile(r"(?=.*\)\Z)(?:(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?>(?:[^()]++|\([^()]*+\))*)\))")
+_WITH_OFFSET = re.compile(r"(.+)\+0x([0-9a-f]{1,16})")
+
+
+def find_place(text: str) -> CodeAddress | None:
+    """Read a place; None if the text isn't one."""
+    if (usual := _USUAL.fullmatch(text)) is not None:
+        name, start, length = usual.groups()
+        return CodeAddress(name, int(start, 16), int(length, 16), "", None, text)
+    if "+" not in text:
+        if (number := _ADDRESS.fullmatch(text)) is not None:
+            return CodeAddress("", None, None, "", int(number[1] or number[2], 16), text)
+        if _DIGITS.fullmatch(text) is not None:
+            return CodeAddress("", None, None, "", int(text, 16), text)
+    parts = _PLACE.fullmatch(text)
+    if parts is None:
+        return None
+    shown, module, at = parts.groups()
+    symbol, _, behind = shown.rpartition("+")
+    found = _OFFSET.fullmatch(behind) if symbol else None
+    offset = size = None
+    if found is None:
+        symbol = shown
+    else:
+        offset, size = int(found[1], 16), int(found[2], 16)
+    if not symbol or (symbol[0] == "[" and symbol != _LOST):
+        return None
+    return CodeAddress(
+        symbol,
+        offset,
+        size,
+        module or "",
+        int(at, 16) if at else None,
+        text,
+    )
+
+
+def frame(text: str) -> CodeAddress:
+    """Read a line of a stack; of what isn't a place only the text is known."""
+    return find_place(text) or CodeAddress("", None, None, "", None, text)
+
+
+def reported_frame(text: str) -> CodeAddress:
+    """Read a line of a stack as `trace-cmd report` prints it; its text is all of it."""
+    found = _REPORTED.fullmatch(text)
+    return frame(text) if found is None else _at(found[1], int(found[2], 16), text)
+
+
+def scripted_frame(address: str, text: str) -> CodeAddress:
+    """Read a line of a stack as `perf script` prints it: an address, and a symbol with the file that it is in."""
+    found = _IN_FILE.fullmatch(text)
+    shown = text if found is None else found[1] or found[2]
+    return _at(shown, int(address, 16), f"{shown} <{address}>")
+
+
+def _at(shown: str, address: int, text: str) -> CodeAddress:
+    if shown == "[unknown]":
+        return CodeAddress("", None, None, "", address, text)
+    found = _WITH_OFFSET.fullmatch(shown)
+    symbol, offset = (shown, None) if found is None else (found[1], int(found[2], 16))
+    return CodeAddress(symbol, offset, None, "", address, text)
+
+
+def taken_place(fields: dict[str, Value], name: str) -> CodeAddress | None:
+    """Take a place out of the fields: a number, or from 7.2 on a symbol before it; what is none stays there."""
+    value = fields.get(name)
+    shown = hex(value) if isinstance(value, int) else str(value or "").partition(" (")[0]
+    found = find_place(shown)
+    if found is not None:
+        del fields[name]
+    return found

@@ -1,0 +1,161 @@
+"""Every feature of the table, tried on one tracefs, and its answer."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kprobe_lab.comparison.features import (
+    FIXED,
+    SECTIONS,
+    Act,
+    Define,
+    Exists,
+    Feature,
+    Filter,
+    Format,
+    Option,
+    Says,
+    Trigger,
+)
+from kprobe_lab.sides.side import event_lists
+
+__all__ = ["Answer", "Column", "measure", "rows"]
+
+_FIXED_EVENT = FIXED.split()[0].partition(":")[2]
+_HASHED = re.compile(r"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")
+_LOGGED = re.compile(r"^\[ *\d+\.\d{6}\] (\w[^:]*): error: (.*)$")
+_NOT_FIELDS = ("common_", "__probe_")
+
+
+class Answer(NamedTuple):
+    """What came of a row: "ok", "refused", or "absent" for a file, an option, a text that isn't there.
+
+    `text` is what is then read, or of a refusal the kernel's message; `command` and `caret` are those of error_log,
+    the caret a column, or -1 where the kernel logged nothing.
+    """
+
+    state: str
+    text: str = ""
+    errno: str = ""
+    command: str = ""
+    caret: int = -1
+
+
+class Column(NamedTuple):
+    """One kernel: its answers, row by row of all sections, and those of the simulator of its series, None if none."""
+
+    name: str
+    release: str
+    build: str
+    answers: tuple[Answer, ...]
+    simulated: tuple[Answer, ...] | None = None
+    is_simulator: bool = False
+
+    def differs(self, index: int) -> bool:
+        """Return whether the simulator answers a row otherwise."""
+        return self.simulated is not None and self.simulated[index] != self.answers[index]
+
+    @property
+    def differences(self) -> int:
+        """Return in how many rows the simulator answers otherwise."""
+        return sum(self.differs(index) for index in range(len(self.answers)))
+
+
+def rows() -> list[Feature]:
+    """Return the rows of all sections."""
+    return [row for section in SECTIONS for row in section.rows]
+
+
+def measure(tracefs: Any) -> tuple[Answer, ...]:
+    """Ask a tracefs, on which nothing is set, for all rows; it is put back after each."""
+    return tuple(_ask(tracefs, row.act) for row in rows())
+
+
+def _ask(tracefs: Any, act: Act) -> Answer:
+    if tracefs.exists("error_log"):  # kernels have it since 5.2
+        tracefs.write("error_log", b"", truncate=True)
+    try:
+        answer = _do(tracefs, act)
+    except OSError as error:
+        answer = _refusal(tracefs, error)
+    except Exception as error:  # a simulator's own fault, which is no kernel's answer
+        answer = Answer("fault", f"{type(error).__name__}: {error}")
+    _put_back(tracefs, act)
+    return answer
+
+
+def _do(tracefs: Any, act: Act) -> Answer:
+    match act:
+        case Define(line, before, path):
+            for earlier in before:
+                tracefs.write("kprobe_events", earlier.encode())
+            tracefs.write(path, line.encode())
+            return Answer("ok", _plain(tracefs.read(path)))
+        case Format(line):
+            tracefs.write("kprobe_events", line.encode())
+            name = tracefs.read("kprobe_events").decode().split()[0].partition(":")[2]
+            return Answer("ok", "\n".join(_fields(tracefs.read(f"events/{name}/format").decode())))
+        case Filter(text):
+            return _of_fixed(tracefs, "filter", text)
+        case Trigger(text):
+            return _of_fixed(tracefs, "trigger", text)
+        case Says(path, pattern):
+            matches = re.finditer(pattern, tracefs.read(path).decode())
+            found = [line.strip() for match in matches for line in match[0].strip().split("\n")]
+            return Answer("ok", "\n".join(found)) if found else Answer("absent")
+        case Exists(path):
+            return Answer("ok" if tracefs.exists(path) else "absent")
+        case Option(name):
+            words = tracefs.read("trace_options").decode().split()
+            return (
+                Answer("ok", "on")
+                if name in words
+                else Answer("ok", "off")
+                if f"no{name}" in words
+                else Answer("absent")
+            )
+
+
+def _of_fixed(tracefs: Any, file: str, text: str) -> Answer:
+    tracefs.write("kprobe_events", FIXED.encode())
+    path = f"events/{_FIXED_EVENT}/{file}"
+    tracefs.write(path, text.encode())
+    return Answer("ok", _plain(tracefs.read(path)))
+
+
+def _fields(text: str) -> Iterator[str]:
+    for match in re.finditer(r"\tfield:([^;\t]*);\toffset:\d+;\t(.*)", text):
+        if not match[1].split()[-1].startswith(_NOT_FIELDS):
+            yield f"{match[1]};  {match[2]}".replace("\t", " ")
+
+
+def _plain(text: bytes) -> str:
+    return _HASHED.sub("0x(hashed)", text.decode(errors="replace")).rstrip("\n")
+
+
+def _refusal(tracefs: Any, error: OSError) -> Answer:
+    """Return the errno of a refusal, with the last entry of error_log."""
+    name = errno.errorcode.get(error.errno or 0, str(error))
+    lines = _plain(tracefs.read("error_log")).split("\n") if tracefs.exists("error_log") else []
+    starts = [index for index, line in enumerate(lines) if _LOGGED.match(line)]
+    if not starts:
+        return Answer("refused", "", name)
+    first, *rest = lines[starts[-1] :]
+    logged = _LOGGED.match(first)
+    assert logged is not None
+    column = len(rest[-1]) - 1 - len("  Command: ") if rest and rest[-1].strip() == "^" else -1
+    command = "\n".join(rest[:-1] if column >= 0 else rest).removeprefix("  Command: ")
+    return Answer("refused", f"{logged[1]}: {logged[2]}", name, command, column)
+
+
+def _put_back(tracefs: Any, act: Act) -> None:
+    if isinstance(act, Trigger):
+        with contextlib.suppress(OSError):  # it may not have been taken
+            tracefs.write(f"events/{_FIXED_EVENT}/trigger", b"!" + act.text.encode())
+    if isinstance(act, Define | Format | Filter | Trigger):
+        for path in event_lists(tracefs.listdir("")):
+            tracefs.write(path, b"", truncate=True)

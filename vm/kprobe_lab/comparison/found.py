@@ -1,0 +1,113 @@
+"""A difference written as a test that is ready to run, on the simulator and on the kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from kprobe_lab.comparison.difference import Difference
+from kprobe_lab.sides.operation import Observed, Operation, Outcome
+from kprobe_lab.sides.reference import simulated
+from kprobe_lab.sides.side import Side
+
+__all__ = ["answers", "as_test", "proposed_name", "write_test"]
+
+_TEXT = '''"""TO BE RENAMED, file and function too: which rule of the kernel does this show?
+
+Found by a campaign on {release}, seed {seed}: {asked}.
+"""
+# ruff: noqa: E501 - recorded text has lines of any length
+
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe_lab.comparison.found import answers
+from kprobe_lab.sides.operation import {names}
+
+OPERATIONS: list[Operation] = [
+{operations}
+]
+KERNEL = [
+{answers}
+]
+
+
+@pytest.mark.parametrize("spec", [{specs}])
+def test_{name}(spec: str) -> None:
+    assert answers(spec, OPERATIONS) == KERNEL
+'''
+
+
+def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
+    """Do operations on the simulator ("sim:6.12") or a guest ("vm:6.12"); return what came of each.
+
+    What an oracle saw of calls is played again on the simulator, and can't be on a guest.
+    """
+    if spec.startswith("vm:"):
+        from kprobe_lab.sides.quiet import quiet_guest  # takes the extra [vm]
+
+        side = quiet_guest(spec.partition(":")[2]).side
+    else:
+        side = simulated(spec)
+    try:
+        return [_answer(side, operation) for operation in operations]
+    finally:
+        side.close()
+
+
+def _answer(side: Side, operation: Operation) -> Outcome:
+    if isinstance(operation, Observed):
+        side.replay(operation)
+        return []
+    return side.run(operation)
+
+
+def as_test(found: Difference, kernel: str, guest: str, seed: int) -> str:
+    """Return the text of a test that fails until the simulator answers as the kernel did, under a proposed name."""
+    kinds = {type(operation).__name__ for operation in found.operations}
+    if "Observed" in kinds:
+        kinds.add("Hit")
+    text = "\n".join(f"    {operation!r}," for operation in found.operations)
+    specs = [f'"sim:{kernel}"']
+    if "Observed" not in kinds:
+        specs.append(f'pytest.param("vm:{guest}", marks=pytest.mark.vm)')
+    return _TEXT.format(
+        seed=seed,
+        release=guest,
+        asked=found.asked,
+        names=", ".join(sorted({*kinds, "Operation"})),
+        operations=text,
+        answers="\n".join(f"    {answer!r}," for answer in found.answers),
+        specs=", ".join(specs),
+        name=proposed_name(found),
+    )
+
+
+def write_test(found: Difference, kernel: str, guest: str, seed: int, directory: Path) -> Path:
+    """Write the test into a directory, over no other test; return the file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = as_test(found, kernel, guest, seed)
+    stem = f"test_{proposed_name(found)}"
+    path = directory / f"{stem}.py"
+    for number in count(2):
+        if not path.exists() or path.read_text(encoding="utf-8") == text:
+            break
+        path = directory / f"{stem}_{number}.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def proposed_name(found: Difference) -> str:
+    """Return a name until somebody gives the rule's: the area, the file, and words of the kernel's answer."""
+    file = getattr(found.operations[-1], "path", "").rpartition("/")[2]
+    answer = found.kernel
+    if isinstance(answer, bytes):
+        known = found.simulator.splitlines() if isinstance(found.simulator, bytes) else []
+        answer = next((line for line in answer.splitlines() if line not in known), b"").decode(errors="replace")
+        answer = answer.rpartition("error: ")[2]
+    words = [word for word in re.findall("[a-z_]{3,}", str(answer).lower()) if word != file]
+    return "_".join(re.sub("[^a-z0-9]+", "_", word).strip("_") for word in (found.area, file, *words[:4]) if word)

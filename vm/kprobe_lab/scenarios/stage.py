@@ -1,0 +1,351 @@
+"""Guests on which scenarios are played one after another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from kprobe_lab.scenarios.actor import MEMORY, Actor, Cast
+from kprobe_lab.scenarios.likeness import difference
+from kprobe_vm.guest.backend import VmTracefs, open_vm
+
+__all__ = ["Rendering", "Stage", "Unplayable", "render", "stage"]
+
+_GROUP = "kprobe.scenarios"
+_MOST_CPUS = 2
+_ROOM = 1792  # bytes of memory that are set at each call: the text, and zeroes after it
+_OPENAT, _FADVISE = 257, 221
+_MARKER, _RAW_MARKER = 50, 51  # descriptors
+_U32 = 2**32 - 1
+# what changes which records there are, or what is remembered of their tasks; all other options only change the text
+_RECORDING = frozenset(["stacktrace", "userstacktrace", "record-tgid", "norecord-cmd"])
+
+
+class Rendering(NamedTuple):
+    """A trace and what belongs to it, as kprobe_sim.scenarios.rendering has it; the truth is without times."""
+
+    text: bytes
+    truth: list[dict[str, Any]]
+    formats: dict[str, str]
+    definitions: list[str]
+
+
+class Unplayable(ValueError):
+    """A scenario that no guest can be made to do; the text says why."""
+
+
+def entry(name: str) -> Callable[..., Any]:
+    """Return one of the simulator's entry points.  Raises LookupError where it isn't installed."""
+    for point in entry_points(group=_GROUP, name=name):
+        found: Callable[..., Any] = point.load()
+        return found
+    raise LookupError(f"the simulator isn't installed: no {name!r} in the entry points {_GROUP}")
+
+
+class _Ground:
+    """A guest, and what it was before anything was played on it."""
+
+    def __init__(self, kernel: str, cpus: int, progress: Callable[[str], None]) -> None:
+        self.tracefs: VmTracefs = open_vm(f"{kernel},idle,cpus={cpus}", progress=progress)
+        files = self.tracefs.machine.files
+        # who deletes a probe waits for all CPUs, which is most of the time that a scenario takes
+        files.write("sys/kernel/rcu_expedited", b"1")
+        # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
+        files.write("proc/sys/debug/kprobes-optimization", b"0")
+        self.cast = Cast(self.tracefs.machine)
+        self.tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
+        self.options = self.tracefs.read("trace_options").decode().split()
+        self.cmdlines = self.tracefs.read("saved_cmdlines_size").strip()
+
+    def close(self) -> None:
+        self.tracefs.close()
+
+
+@contextlib.contextmanager
+def stage() -> Iterator[Callable[..., Rendering]]:
+    """Give a function like `render` that keeps its guests until the block ends."""
+    stages: dict[str, Stage] = {}
+
+    def play(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
+        found = stages.get(kernel) or stages.setdefault(kernel, Stage(kernel))
+        return found.render(scenario, options, clock)
+
+    try:
+        yield play
+    finally:
+        for one in stages.values():
+            one.close()
+
+
+class Stage:
+    """Guests with one kernel ("6.1", a release), started when they are needed.  Close it."""
+
+    def __init__(self, kernel: str, *, progress: Callable[[str], None] = lambda line: None) -> None:
+        self._kernel = kernel
+        self._progress = progress
+        self._grounds: dict[int, _Ground] = {}
+        self._read = entry("read")
+        self._simulate = entry("sim")
+
+    def render(self, table: Mapping[str, Any], options: Sequence[str] = (), clock: str = "local") -> Rendering:
+        """Play a scenario; raise Unplayable for what no guest can do, ValueError for what isn't a scenario."""
+        simulated = self._simulated(table, options, clock)
+        with self._play(table) as play:
+            ((_, text),) = play.texts([tuple(options)], clock)
+            formats = {path: play.tracefs.read(path).decode("latin-1") for path in simulated.formats}
+            definitions = play.tracefs.read("dynamic_events").decode("latin-1").splitlines()
+        untimed = [{key: value for key, value in one.items() if key != "timestamp"} for one in simulated.truth]
+        return Rendering(text, untimed, formats, definitions)
+
+    def compare(
+        self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield each set of options, and where the guest's text with them differs from the simulator's, or nothing.
+
+        The scenario is played once for all options that only change how records are shown.  Raises as `render` does;
+        sets of options with which no guest shows the same are left out.
+        """
+        simulated = {
+            options: self._simulated(table, options, clock) for options in sets if not self._why(table, options)
+        }
+        if not simulated:
+            raise Unplayable(self._why(table, ()) or "no set of options is left")
+        for together in self._together(table, list(simulated)):
+            with self._play(table) as play:
+                for options, text in play.texts(together, clock):
+                    yield options, difference(simulated[options].text, text)
+
+    def hold(
+        self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
+    ) -> Iterator[tuple[tuple[str, ...], str, int]]:
+        """Yield what `compare` does, and how often it was played: once more where the texts differed.
+
+        Chance can make a difference that isn't there again: the kernel keeps a task's name only if nobody else is just
+        keeping one.
+        """
+        differing = []
+        for options, found in self.compare(table, sets, clock):
+            if found:
+                differing.append(options)
+            else:
+                yield options, "", 1
+        for options in differing:
+            for _, found in self.compare(table, [options], clock):
+                yield options, found, 2
+
+    def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+        """Return the sets of options that one guest may be played with: all, unless it has to be a new one."""
+        return list(_groups(sets).values()) if self._read(table).fresh else [sets]
+
+    def close(self) -> None:
+        """End the guests."""
+        while self._grounds:
+            self._grounds.popitem()[1].close()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _why(self, table: Mapping[str, Any], options: Sequence[str]) -> str:
+        why: str = self._read(table).unlike_a_guest(options)
+        return why
+
+    def _simulated(self, table: Mapping[str, Any], options: Sequence[str], clock: str) -> Any:
+        if reason := self._why(table, options):
+            raise Unplayable(reason)
+        return self._simulate(table, self._kernel, options, clock)
+
+    @contextlib.contextmanager
+    def _play(self, table: Mapping[str, Any]) -> Iterator[_Play]:
+        scenario = self._read(table)
+        cpus = max(scenario.cpus, 1 + max(step.cpu for step in scenario.steps))
+        if cpus > _MOST_CPUS:
+            raise Unplayable(f"the guests have {_MOST_CPUS} CPUs at most, not {cpus}")
+        if scenario.fresh and (used := self._grounds.pop(cpus, None)) is not None:
+            used.close()
+        if cpus not in self._grounds:
+            self._grounds[cpus] = _Ground(self._kernel, cpus, self._progress)
+        play = _Play(scenario, self._grounds[cpus])
+        try:
+            yield play
+        finally:
+            play.undo()
+
+
+class _Play:
+    """One scenario on a guest."""
+
+    def __init__(self, scenario: Any, ground: _Ground) -> None:
+        self.tracefs = ground.tracefs
+        self._place: str = ground.tracefs.machine.place
+        self._scenario = scenario
+        self._ground = ground
+        self._prefix: str = scenario.prefix
+        self._events: list[str] = []
+        self._pipe: Any = None
+        self._text = b""
+        self._is_set = False  # there is something to undo
+
+    def texts(self, sets: Sequence[tuple[str, ...]], clock: str) -> Iterator[tuple[tuple[str, ...], bytes]]:
+        """Play it for sets of options, once for those that only change how records are shown; yield what is read."""
+        groups = {options: [options] for options in sets} if self._scenario.reads_pipe else _groups(sets)
+        for played, members in groups.items():
+            self.undo()
+            self._prepare(played, self._scenario.clock or clock)
+            self._act_all()
+            for options in members:
+                yield options, self._shown([one for one in options if one not in played])
+
+    def _act_all(self) -> None:
+        for step in self._scenario.steps:
+            if step.what == "write":
+                self._write_first([(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
+            elif step.what == "read":
+                self._read_pipe()
+            else:
+                self._act(step)
+        if self._scenario.reads_pipe:
+            self._read_pipe()
+
+    def _shown(self, options: Sequence[str]) -> bytes:
+        """Return the text, with these options set beside those with which it was played."""
+        if self._scenario.reads_pipe:
+            return self._text
+        before = self.tracefs.read(f"{self._prefix}trace_options").decode().split()
+        for option in options:
+            self._write(f"{self._prefix}trace_options", option.encode())
+        text = self.tracefs.read(f"{self._prefix}trace")
+        self._set_back(self._prefix, before)
+        return text
+
+    def _set_back(self, prefix: str, before: Sequence[str]) -> None:
+        for now, then in zip(self.tracefs.read(f"{prefix}trace_options").decode().split(), before, strict=True):
+            if now != then:
+                self.tracefs.write(f"{prefix}trace_options", then.encode())
+
+    def _prepare(self, options: Sequence[str], clock: str) -> None:
+        scenario, prefix, self._is_set = self._scenario, self._prefix, True
+        self.tracefs.write("saved_cmdlines_size", self._ground.cmdlines)  # which forgets all names
+        if scenario.instance:
+            self.tracefs.mkdir(f"instances/{scenario.instance}")
+        for choice in scenario.definitions:
+            self._write_first([(_file_of(line), line.encode()) for line in choice])
+        for event, text in scenario.filters.items():
+            self._write(f"{prefix}events/{event}/filter", text.encode())
+        self._write(f"{prefix}trace_clock", clock.encode())
+        for option in (*scenario.options, *options):
+            self._write(f"{prefix}trace_options", option.encode())
+        if scenario.saved_cmdlines:
+            self._write("saved_cmdlines_size", b"%d" % scenario.saved_cmdlines)
+        actors = [self._actor(step) for step in scenario.steps if step.what not in ("write", "read")]
+        for actor in dict.fromkeys(actors):
+            actor.open(f"{self._place}/{prefix}trace_marker", _MARKER)
+            actor.open(f"{self._place}/{prefix}trace_marker_raw", _RAW_MARKER)
+        pids = {step.task.pid for step in scenario.steps}
+        self._write(f"{prefix}set_event_pid", " ".join(map(str, sorted(pids))).encode())
+        defined = self.tracefs.read("dynamic_events").decode("latin-1").splitlines()
+        self._events = list(scenario.enable) or [line.split(" ")[0].partition(":")[2] for line in defined]
+        for event in self._events:
+            self._write(f"{prefix}events/{event}/enable", b"1")
+        if scenario.buffer_kb:
+            self._write(f"{prefix}buffer_size_kb", b"%d" % scenario.buffer_kb)
+        self.tracefs.write(f"{prefix}trace", b"", truncate=True)
+
+    def _actor(self, step: Any) -> Actor:
+        return self._ground.cast.actor(step.task.pid, step.task.tgid)
+
+    def _act(self, step: Any) -> None:
+        actor = self._actor(step)
+        actor.be(step.task.name, step.cpu)
+        match step.what:
+            case "open":
+                data = (step.value + b"\0").ljust(_ROOM, b"\0")
+                result = actor.call(_OPENAT, (step.more["dfd"], MEMORY, *step.more["how"]), data, step.times)
+            case "fadvise":
+                arguments, data = step.placed(step.value, MEMORY)
+                result = actor.call(_FADVISE, arguments, data.ljust(_ROOM, b"\0") if data else b"", step.times)
+            case _:
+                for _ in range(step.times):
+                    actor.write(_MARKER if step.what == "marker" else _RAW_MARKER, step.value)
+                return
+        wanted = step.more["returns"]
+        if result & _U32 != wanted & _U32:
+            raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
+
+    def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
+        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        refusals = []
+        for path, data in choice:
+            try:
+                return self._write(path, data) if data or len(choice) == 1 else None
+            except ValueError as error:
+                refusals.append(error)
+        raise refusals[0]
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            self.tracefs.write(path, data)
+        except OSError as error:
+            raise ValueError(f"the guest's {path} refuses {data!r}: {error.strerror}") from None
+
+    def _read_pipe(self) -> None:
+        if self._pipe is None:
+            self._pipe = self.tracefs.open(f"{self._prefix}trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            while piece := self._pipe.read(1 << 16):
+                self._text += piece
+
+    def undo(self) -> None:
+        """Put the guest back as it was."""
+        if not self._is_set:
+            return
+        tracefs, prefix, self._is_set = self.tracefs, self._prefix, False
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe, self._text = None, b""
+        for event in self._events:
+            tracefs.write(f"{prefix}events/{event}/enable", b"0")
+        tracefs.write(f"{prefix}set_event_pid", b"", truncate=True)
+        for event in self._scenario.filters:
+            with contextlib.suppress(FileNotFoundError):  # it was to be made
+                tracefs.write(f"{prefix}events/{event}/filter", b"0")
+        if self._scenario.instance:
+            for step in self._scenario.steps:
+                if step.what not in ("write", "read"):  # their marks hold it
+                    self._actor(step).open("/dev/null", _MARKER)
+                    self._actor(step).open("/dev/null", _RAW_MARKER)
+            tracefs.rmdir(f"instances/{self._scenario.instance}")
+        else:
+            self._set_back("", self._ground.options)
+            tracefs.write("trace_clock", b"local")
+            tracefs.write("buffer_size_kb", b"1408")
+        tracefs.write("trace", b"", truncate=True)
+        tracefs.write("dynamic_events", b"", truncate=True)
+
+
+def _file_of(line: str) -> str:
+    """Return the file that takes a definition."""
+    return "kprobe_events" if line[0] in "pr" and not line.split()[1].startswith("/") else "dynamic_events"
+
+
+def _groups(sets: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return sets of options by those of each that change what is recorded."""
+    groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for options in sets:
+        groups.setdefault(tuple(one for one in options if one in _RECORDING), []).append(options)
+    return groups
+
+
+def render(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
+    """Play a scenario, the parsed TOML of one, on a guest that is started for it.
+
+    What is true is what the scenario says, without times.  Raises ValueError for what isn't a scenario or can't be
+    caused on a guest, and what starting a guest raises.
+    """
+    with Stage(kernel) as stage:
+        return stage.render(scenario, options, clock)

@@ -1,0 +1,48 @@
+"""A shard of some work: a small value that any worker can process, and its result."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, NamedTuple, Protocol
+
+from kprobe_lab.scheduling.kept import Kept
+from kprobe_vm.errors import MachineError, NotReady
+
+__all__ = ["Ended", "Shard", "attempt"]
+
+
+class Shard(Protocol):
+    """A value that can be pickled; `str` of it says what it is.
+
+    What comes of it is one as well, and the same whichever worker does it, and however often.
+    """
+
+    @property
+    def number(self) -> int:
+        """What it is known by among the shards of the work, from 0."""
+
+    def run(self, kept: Kept) -> Any:
+        """Do it, with what the worker has kept."""
+
+
+class Ended(NamedTuple):
+    """A shard that has ended on a worker: its result, or in `fault` why there is none."""
+
+    number: int
+    worker: str
+    result: Any = None
+    fault: str = ""
+    status: int = MachineError.exit_status  # what a command ends with for that fault
+    is_not_ready: bool = False  # the worker's host lacks something
+
+
+def attempt(shard: Shard, kept: Kept, worker: str) -> Ended:
+    """Do a shard; whatever it raises is its end."""
+    try:
+        return Ended(shard.number, worker, shard.run(kept))
+    except MachineError as error:  # errors don't all survive pickling
+        return Ended(shard.number, worker, None, str(error), error.exit_status, isinstance(error, NotReady))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
+        return Ended(shard.number, worker, None, words)
