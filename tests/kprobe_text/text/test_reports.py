@@ -6,10 +6,10 @@ from kprobe_text.text import Call, CodeAddress, Event, Header, Lost, Marker, Par
 
 # as trace-cmd 3.1.6 reports a trace.dat of 6.1
 REPORT = rb"""cpus=2
-          task 0-100   [000]    10.000000: ent:                  (ffffffff813485a0) dfd=-100 s="/tmp/" flags=0x3e8
-          u=1000 a={0x2f,0x74,0x6d} sym=0xffffffff8106b920 task 0-100   [000]    10.000001: kernel_stack:          =>
-          do_sys_openat2 => 0xffffffff81348c9a task 0-100   [000]    10.000003: ret:                  (ffffffff813485a0
-          <- ffffffff81348c9a) ret=-2
+          task 0-100   [000]    10.000000: ent:                  (ffffffff813485a0) dfd=-100 s="/tmp/" flags=0x3e8 u=1000 a={0x2f,0x74,0x6d} sym=0xffffffff8106b920
+          task 0-100   [000]    10.000001: kernel_stack:         	=> do_sys_openat2
+	=> 0xffffffff81348c9a
+          task 0-100   [000]    10.000003: ret:                  (ffffffff813485a0 <- ffffffff81348c9a) ret=-2
            <...>-1     [000]    10.000018: print:                0xffffffff811b276d: hello world
 
 CPU:1 [12 EVENTS DROPPED]
