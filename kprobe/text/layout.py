@@ -17,6 +17,9 @@ from kprobe.text.records import BufferStarted, Coded, Lost, Record
 # option sym-addr puts the address of tracing_mark_write after that name
 _BODY = rb"(?:([^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 
+# The longest comm, of 15 bytes, with the longest ends of its lines.
+NAME: Final = 23
+
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
 # A name has 15 bytes at most, so a blank comes first, wherever a name is padded to 16.
@@ -123,6 +126,12 @@ PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 LOOSE: Final = re.compile(
     rb"(?! (?s:.{15})-\d)[ \t]{0,256}+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
     rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
+)
+
+# A task's name that has a newline, in columns that have lost the blanks before it: the end of a line can have CR LF.
+NAMED: Final = re.compile(
+    rb"(?=[^\n]{1,15}\n)(?s:.{2,%d}?)(?:-\d{1,10}[ \t]"
+    rb"| {1,64}\d{1,10}(?:/\d{1,10})? {1,64}(?:\[\d{3,9}\] |\d{1,20}\.\d{6}))" % NAME
 )
 
 FAMILIES: Final = (TRACEFS, (GRAPH,), (REPORT, REPORT_LATENCY), (PERF,), (BARE,))
