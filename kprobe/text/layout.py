@@ -226,13 +226,16 @@ def reported(line: re.Match[bytes]) -> bool:
     return len(site) + len(rest) - len(shown) >= REPORT_NAME
 
 
-def titled(raw: bytes) -> bytes:
+def titled(text: bytes, position: int, end: int, limit: int) -> bytes:
     """Return what of a line is a line of a header: all of it, a byte order mark before something else, or nothing."""
+    raw = text[position:end]
     if raw.startswith(BOM):
         return BOM
-    if raw[:1] == b"#" and MARKED.match(raw) is None and LOOSE.match(raw) is None:  # a task may be called #
-        return raw
-    return raw if REPORT_HEADER.fullmatch(raw) is not None else b""
+    if raw[:1] != b"#":
+        return raw if REPORT_HEADER.fullmatch(raw) is not None else b""
+    # a task may be called #, and function_graph marks a long duration with one
+    is_record = MARKED.match(raw) is not None or any(layout.match(text, position, limit) for layout in ANY)
+    return b"" if is_record else raw
 
 
 def special(raw: bytes) -> Lost | BufferStarted | None:

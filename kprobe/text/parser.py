@@ -250,13 +250,14 @@ class Parser:
         raw = text[position:end]
         if (found := special(raw)) is not None:
             return end, found
-        if raw.startswith(TRACER):
+        title = titled(text, position, end, limit)
+        if title.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._titled, self._coded = True, False
             self._lines.begin()
         if self._is_quoted(raw):
             return -position - 1, None
-        if self._heading and (title := titled(raw)):
+        if self._heading and title:
             self._layout = preferred(raw) or self._layout
             if REPORT_HEADER.fullmatch(title) is not None:
                 self._layout, self._family = REPORT, family(REPORT)
