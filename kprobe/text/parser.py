@@ -300,7 +300,7 @@ class Parser:
 
     def _is_another(self, line: Match) -> bool:
         """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
-        if self._layout is not STANDARD or self._family is not ANY:
+        if self._layout is not STANDARD or self._family is not ANY or b"\n" in line[1]:  # a prefix is of one line
             return False
         is_reported = reported(line) and REPORT.match(line.string, line.start(), line.end()) is not None
         return is_reported or form_of(line[0]) is not None
