@@ -76,8 +76,8 @@ def rows() -> list[Feature]:
 def measure(tracefs: Any) -> tuple[Answer, ...]:
     """Ask a tracefs, on which nothing is set, for all rows; it is put back after each.
 
-    What a row names is asked for by the name that it has in this kernel.  One that knows no arrays, before 5.0, is asked
-    without that of the fixed event.
+    What a row names is asked for by the name that it has in this kernel.  One that knows no arrays, before 5.0, is
+    asked without that of the fixed event.
     """
     names = {
         newest: next((name for name in others if _takes(tracefs, f"p:matrix/f {name}")), newest)
