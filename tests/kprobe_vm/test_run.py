@@ -132,9 +132,7 @@ def test_no_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("6.1").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "status"), [(["run", "6.1"], 2), (["record", "/nonexistent", "-o", "x"], 110)]
-)
+@pytest.mark.parametrize(("words", "status"), [(["run", "6.1"], 2), (["record", "/nonexistent", "-o", "x"], 110)])
 def test_a_refusal_that_can_not_be_printed_has_its_status(words: list[str], status: int, tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run([sys.executable, "-m", "kprobe_vm", *words], stderr=full, cwd=tmp_path)
