@@ -179,7 +179,7 @@ class ProbeEvent:
         label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
         return lambda data: [b"%b: (%b)" % (label, places[data[8 : self.start]]), *arguments(data), Put(b"\n")]
 
-    def _places(self, symbol: Symbolized) -> TextCache[bytes]:
+    def _places(self, symbol: Symbolized) -> TextCache[bytes, bytes]:
         """Return the places that lines show, by the addresses in the records."""
 
         def shown(addresses: bytes) -> bytes:
