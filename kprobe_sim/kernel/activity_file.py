@@ -26,7 +26,7 @@ _CALL_KEYS = _BOTH | {
     *("function", "args", "returns", "caller", "stack", "registers", "memory", "offset", "duration", "unwinding"),
     "system_call",
 }
-_TIMES = 1_000_000
+_TIMES = 1_000_000  # that calls are made, in all
 _GREATEST = (1 << 31) - 1  # of a function's size, and of a place in it
 _ARGUMENTS = 64  # at most, of which six are in registers
 _OF_SYSTEM_CALL = 6
@@ -52,10 +52,15 @@ def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Declared, ..
         except ValueError as error:
             problems.append(f"{error}{values.at_line(number, lines)}")
     lines = values.lines_of(source, "call", len(steps))
+    made = 0
     for number, entry in enumerate(steps, 1):
         place = f"call {number}"
         try:
-            found_steps += _steps(entry, f"{place}{values.at_line(number, lines)}")
+            step, times = _step(entry, f"{place}{values.at_line(number, lines)}")
+            made += times
+            if made > _TIMES:
+                raise ValueError(f"with it {made} calls are made, and {_TIMES} are the most")
+            found_steps += [step] * times
         except ValueError as error:
             problems.append(f"{place}: {error}{values.at_line(number, lines)}")
     repeat = values.truth(table.get("repeat", False), "repeat")
@@ -78,7 +83,8 @@ def _function(entry: Mapping[str, Any], number: int) -> Declared:
     return entry["name"], size, module
 
 
-def _steps(entry: Mapping[str, Any], place: str) -> list[Step]:
+def _step(entry: Mapping[str, Any], place: str) -> tuple[Step, int]:
+    """Return a step, and how often it is done."""
     is_event = "event" in entry
     if is_event and "function" in entry:
         raise ValueError("it has a function and an event: it is one of them")
@@ -99,7 +105,7 @@ def _steps(entry: Mapping[str, Any], place: str) -> list[Step]:
             options[key] = values.nanoseconds(entry[key], key)
     pause = values.nanoseconds(entry.get("after", PAUSE), "after") / 1_000_000_000
     step = Step(pause, name, MappingProxyType(options), is_event, _system_call(entry), place)
-    return [step] * values.number(entry.get("times", 1), "times", 1, _TIMES)
+    return step, values.number(entry.get("times", 1), "times", 1, _TIMES)
 
 
 def _task(value: Any, known: bool) -> Task:

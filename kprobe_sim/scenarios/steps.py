@@ -29,6 +29,7 @@ ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100
 _AFTER = 0.0001  # seconds
 _TIMES = 1_000_000
+_WRITTEN = 100  # times: a write may take a hundred times as long as a call
 _INT = 1 << 31
 _IN_PROGRAM = (0x4013A9,)  # where a task is in its program
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)
@@ -124,7 +125,7 @@ def _step(entry: Mapping[str, Any]) -> ScenarioStep:
         values.number(entry.get("cpu", 0), "cpu", 0, values.CPUS - 1),
         values.nanoseconds(entry["at"], "at") if "at" in entry else None,
         values.nanoseconds(entry.get("after", _AFTER), "after"),
-        values.number(entry.get("times", 1), "times", 1, _TIMES),
+        values.number(entry.get("times", 1), f"times of {what}", 1, _WRITTEN if what == "write" else _TIMES),
         context,
         values.nanoseconds(entry["duration"], "duration") if "duration" in entry else None,
         more,
