@@ -154,7 +154,8 @@ def read_activity(place: Path, data: bytes) -> bool:
     kernel = opened.kernel
     with contextlib.suppress(OSError):  # it may bring a second vfs_read
         kernel.tracefs.write("kprobe_events", PROBES)
-    for event in ("kprobes", "sched/sched_switch", "raw_syscalls"):
+    kprobes = ["kprobes"] if kernel.tracefs.exists("events/kprobes") else []
+    for event in (*kprobes, "sched/sched_switch", "raw_syscalls"):
         kernel.tracefs.write(f"events/{event}/enable", b"1")
     kernel.tracefs.write("options/stacktrace", b"1")
     for step in opened._activity.on(kernel)[:MOST_STEPS]:

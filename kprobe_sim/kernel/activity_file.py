@@ -164,18 +164,18 @@ def _registers(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _memory(entry: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
     for where, value in values.table(entry.get("memory", {}), "memory").items():
-        data = values.octets(value, f"memory at {where}")
+        data = values.octets(value, f"memory at {values.cut(where, 60)}")
         yield values.address(where, "a key of memory", len(data)), data
 
 
 def _fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.table(entry.get("fields", {}), "fields").items():
         if isinstance(value, list):
-            yield name, tuple(values.number(one, f"an element of field {name}") for one in value)
+            yield name, tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
         elif isinstance(value, str):
             yield name, value
         else:
-            yield name, values.number(value, f"field {name}, if it is no text and no list,")
+            yield name, values.number(value, f"field {values.cut(name, 60)}, if it is no text and no list,")
 
 
 def _system_call(entry: Mapping[str, Any]) -> tuple[str, tuple[int | str | bytes, ...]]:

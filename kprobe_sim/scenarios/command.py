@@ -104,7 +104,8 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wa
         raise ValueError("either --kernels or --tracefs")
     for kernel in [argument] if kind else chosen_kernels(arguments.kernels) if arguments.kernels else [""]:
         build = profile.load(kernel)
-        for clock in chosen_clocks(arguments.clocks or table.get("clock") or _CLOCK, build):
+        own = table.get("clock") or _CLOCK
+        for clock in chosen_clocks(arguments.clocks, build) if arguments.clocks else [own]:
             for options in chosen_options(arguments.options):
                 lacking = lacks(build, options, clock)
                 if lacking:

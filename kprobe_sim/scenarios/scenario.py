@@ -141,12 +141,21 @@ def _bounded(steps: Sequence[ScenarioStep], table: Mapping[str, Any]) -> None:
     definitions = repr(table.get("definitions"))  # each call may hit all of them
     probes = len(definitions) + _ELEMENT * sum(int(count) for count in _ARRAY.findall(definitions))
     calls = values.tables(table, "call")
-    size = sum(step.times * (_STEP + probes + len(repr(call))) for step, call in zip(steps, calls, strict=True))
+    size = sum(step.times * (_STEP + probes + _length(call)) for step, call in zip(steps, calls, strict=True))
     if size > _MOST:
         raise ValueError(
             f"its calls are {size} characters, each with the definitions and as often as `times` says: "
             f"{_MOST} are the most"
         )
+
+
+def _length(value: Any) -> int:
+    """Return about how many characters a value has; a number may have more than Python writes."""
+    if isinstance(value, dict):
+        return sum(len(key) + _length(one) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(_length, value))
+    return value.bit_length() // 3 if isinstance(value, int) else len(str(value))
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

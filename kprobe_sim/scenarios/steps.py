@@ -205,7 +205,7 @@ def _function(value: Any, more: dict[str, Any]) -> str:
 
 def _memory(more: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
     for where, value in values.table(more.get("memory", {}), "memory").items():
-        data = values.octets(value, f"memory at {where}")
+        data = values.octets(value, f"memory at {values.cut(where, 60)}")
         yield values.address(where, "a key of memory", len(data)), data
 
 
@@ -220,8 +220,8 @@ def _event(value: Any, more: dict[str, Any]) -> str:
 
 def _field(value: Any, name: str) -> int | bytes | tuple[int, ...]:
     if isinstance(value, list | tuple):
-        return tuple(values.number(one, f"an element of field {name}") for one in value)
-    return value if isinstance(value, bytes) else values.number(value, f"field {name}")
+        return tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
+    return value if isinstance(value, bytes) else values.number(value, f"field {values.cut(name, 60)}")
 
 
 def _raw_marker(value: Any, _: dict[str, Any]) -> bytes:
