@@ -108,7 +108,10 @@ def _scenario(**keys: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"call": [{"function": "vfs_read", "times": 1_000_000}]}, r"its calls are \d{9} characters, each with the def"),
+        (
+            {"call": [{"function": "vfs_read", "times": 1_000_000}]},
+            r"its calls are \d{9} characters, each with the def",
+        ),
         ({"definitions": [f"p:a{n} vfs_read" for n in range(9999)], "call": [{"open": "x"}] * 100}, "are the most"),
         ({"call": [{"write": "trace", "data": "", "times": 101}]}, "times of write is 101, .* number from 1 to 100"),
         ({"cpus": 65_536}, "cpus is 65536, and has to be a number from 1 to 8192"),

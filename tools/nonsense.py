@@ -387,6 +387,8 @@ FORMAT = [
     ),
     *("", r'print fmt: "(%lx) a={%d,%d} s=\"%s\"", REC->__probe_ip, REC->a[0], REC->a[1], __get_str(s)'),
 ]
+
+
 def lines(tree: list[str], random: Random) -> bytes:
     """Write lines, some with other characters, words or numbers in them, twice, or gone."""
     found = list(tree)

@@ -240,8 +240,6 @@ TOKENS = (
 )
 
 
-
-
 def mutated(line: str, random: Random) -> str:
     """Return a line with a token in place of a few characters, of a number, or of a word."""
     token = random.choice(TOKENS)

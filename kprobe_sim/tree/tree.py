@@ -172,7 +172,8 @@ class PerCpuDir(OfInstance):
         return [] if self.is_gone else [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
 
     def lookup(self, name: str) -> Node | None:
-        is_one = _CPU.fullmatch(name) and int(name[3:]) < self._instance.cpus  # without a table of all: they may be many
+        # without a table of all: they may be many
+        is_one = _CPU.fullmatch(name) and int(name[3:]) < self._instance.cpus
         return CpuDir(self._instance, int(name[3:]), self._modes) if is_one and not self.is_gone else None
 
 
