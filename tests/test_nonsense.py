@@ -132,6 +132,16 @@ def test_a_number_that_python_writes_not_has_a_length() -> None:
         scenario_of(_scenario(call=[{"open": "x", "how": [0, 0, 1 << 20_000]}]))
 
 
+def test_what_is_nested_deeper_than_python_goes_has_a_length() -> None:
+    from kprobe_sim.scenarios.scenario import scenario_of
+
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    (step,) = scenario_of(_scenario(call=[{"raw_marker": {"id": 1, "hex": "00", "more": deep}}])).steps
+    assert step.value == b"\1\0\0\0\0"
+
+
 def test_the_calls_of_an_activity_are_counted_in_all() -> None:
     from kprobe_sim.kernel.activity import parse
 

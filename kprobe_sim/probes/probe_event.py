@@ -161,7 +161,7 @@ class ProbeEvent:
         """Return what makes the lines that records have in the trace, from the event's name on."""
         values, columns = self.args_text.values, self.args_text.columns
         places = self._places(symbol)
-        lead = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
+        lead: TextCache[bytes, bytes] = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
         template = b"%%b%b\n" % self.args_text.template
 
         def one(record: bytes) -> bytes:

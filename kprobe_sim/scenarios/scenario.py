@@ -150,12 +150,17 @@ def _bounded(steps: Sequence[ScenarioStep], table: Mapping[str, Any]) -> None:
 
 
 def _length(value: Any) -> int:
-    """Return about how many characters a value has; a number may have more than Python writes."""
-    if isinstance(value, dict):
-        return sum(len(key) + _length(one) for key, one in value.items())
-    if isinstance(value, list | tuple):
-        return sum(map(_length, value))
-    return value.bit_length() // 3 if isinstance(value, int) else len(str(value))
+    """Return about how many characters a value has; it may be nested, and a number be longer, than Python writes."""
+    length, left = 0, [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list | tuple):
+            left += one
+        else:
+            length += one.bit_length() // 3 if isinstance(one, int) else len(str(one))
+    return length
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

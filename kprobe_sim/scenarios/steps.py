@@ -11,8 +11,8 @@ write = "events/kprobes/ent/filter"  # a file of the instance, with `data`
 read = true                       # trace_pipe is read until it is empty
 
 and of each of them: task = "comm-pid", "comm-pid/tgid" or { comm = …, pid = …, tgid = … }, where comm may be a { hex };
-cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times (of a write 100 at most); known = false (its lines print
-<...>); flags and preempt_count of the records.
+cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times (of a write 100 at most);
+known = false (its lines print <...>); flags and preempt_count of the records.
 """
 
 from __future__ import annotations
