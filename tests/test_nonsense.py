@@ -132,6 +132,19 @@ def test_a_number_that_python_writes_not_has_a_length() -> None:
         scenario_of(_scenario(call=[{"open": "x", "how": [0, 0, 1 << 20_000]}]))
 
 
+def test_a_refusal_of_a_long_value_is_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kprobe_sim.cli import main
+
+    fields = f'fields = {{ prev_pid = "{"a" * 70_000}" }}'
+    (tmp_path / "s.toml").write_text(
+        f'enable = ["sched/sched_switch"]\n[[call]]\nevent = "sched/sched_switch"\n{fields}'
+    )
+    assert main(["text", str(tmp_path / "s.toml"), "--kernels", "6.1"]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("aaa...\n")
+    assert 2000 < len(said) < 2400
+
+
 def test_what_is_nested_deeper_than_python_goes_has_a_length() -> None:
     from kprobe_sim.scenarios.scenario import scenario_of
 

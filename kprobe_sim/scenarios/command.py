@@ -22,6 +22,7 @@ from kprobe_sim.standard_files import say, show
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
 _GROUP = "kprobe.scenarios"
 _CLOCK = "local"
+_LONGEST = 2000  # characters of a refusal, which may quote what the file has
 
 Render = Callable[..., Rendering]
 
@@ -75,7 +76,7 @@ def _make(
         try:
             rendering = maker(table, trace.kernel, trace.options, trace.clock)
         except (OSError, RuntimeError, ValueError) as error:
-            status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
+            status = _say(f"{arguments.scenario}: {trace.kernel}: {cut(str(error), _LONGEST)}", _REFUSED)
             continue
         if arguments.output is None:
             return show(rendering.text)
