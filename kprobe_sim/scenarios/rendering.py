@@ -8,9 +8,9 @@ from typing import Any
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.language.primitives.toml_values import cut
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.toml_values import cut
 from kprobe_sim.scenarios.choices import lacks
 from kprobe_sim.scenarios.page_truth import PageTruth
 from kprobe_sim.scenarios.playing import Playing

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kprobe_sim.testing.unsupported import REASON
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile, load
 from kprobe_sim.kernel.kernels import kernels
 from kprobe_sim.kernel.workload import open_workload
+from kprobe_sim.pytest_plugin.unsupported import REASON
 
 from .builds import BTF, EPROBES, Build
 from .older import spare_variables
