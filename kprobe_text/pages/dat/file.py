@@ -177,10 +177,15 @@ class TraceDat:
             self._complain(f"{where}{error}; what follows of it is not understood")
 
     def _part(self, unpacked: Callable[[], bytes], size: int, page_size: int) -> Iterator[bytes]:
-        """Yield a part; where those of other CPUs take too much room already, it is unpacked anew for each page."""
+        """Yield a part; where those of other CPUs take too much room already, it is unpacked anew for every few pages.
+
+        All CPUs together hold as much again as PARTS, or a page each.
+        """
         if self._held + size > PARTS:
-            for start in range(0, size, page_size):
-                yield unpacked()[start : start + page_size]
+            cpus = max(sum(len(buffer.cpus) for buffer in self.contents.buffers), 1)
+            step = page_size * max(PARTS // cpus // page_size, 1)
+            for start in range(0, size, step):
+                yield unpacked()[start : start + step]
             return
         self._held += size
         try:
