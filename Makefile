@@ -5,7 +5,7 @@ KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_sim vm tests tools distributions docs/playground docs/readers
+SOURCES := kprobe kprobe_* vm tests tools distributions docs/playground docs/readers
 # processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
 # debugger wants it
 WORKERS ?= auto
@@ -53,20 +53,20 @@ help:
 
 # the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
 $(VENV)/.bare:
-	@python3 tools/environment.py && touch $@
+	@python3 tools/setup/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-sim-profiles-old/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/environment.py
-	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
+$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-sim-profiles-old/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/setup/environment.py
+	@python3 tools/setup/environment.py --dev && touch $(VENV)/.bare $@
 
 demo: $(VENV)/.bare
-	@$(PY) tools/demo.py
+	@$(PY) tools/setup/demo.py
 
 # Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
 test test-all test-python vm-test: export PYTHONDONTWRITEBYTECODE :=
 
 # by rule, from the documents' texts, which aren't part of the project
 documents: $(VENV)/.dev
-	@$(PY) tools/document_listings.py $(DIRECTORY)
+	@$(PY) tools/old_kernels/document_listings.py $(DIRECTORY)
 
 test: $(VENV)/.dev
 	$(PY) -m pytest -q $(SHARED) -m 'not slow'
@@ -78,12 +78,12 @@ test-all: test
 
 PYTHON ?= 3.12
 test-python: $(VENV)/.dev
-	$$($(PY) tools/interpreters.py $(PYTHON)) tools/environment.py --dev .venv-$(PYTHON)
+	$$($(PY) tools/setup/interpreters.py $(PYTHON)) tools/setup/environment.py --dev .venv-$(PYTHON)
 	.venv-$(PYTHON)/bin/python -m pytest -q $(SHARED) -m 'not slow' tests/kprobe tests/kprobe_sim tests/conformance
 
 ROOT ?= bookworm
 fresh: $(VENV)/.dev
-	$(PY) tools/fresh.py $(ROOT)
+	$(PY) tools/setup/fresh.py $(ROOT)
 
 # What needs a guest and nothing else: the rest of these files is in `make test`.  Each file stays with one process, and
 # those with few tests that wait or boot come first, so that no process is left with one of them at the end.  A kernel by
@@ -114,44 +114,44 @@ vm-matrix: $(VENV)/.dev
 
 vm-programs: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/programs.py --write
+	$(PY) tools/docs/programs.py --write
 
 vm-scenarios: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/scenarios.py $(ONLY)
+	$(PY) tools/guests/scenarios.py $(ONLY)
 
 changes: $(VENV)/.dev
-	$(PY) tools/changes.py
+	$(PY) tools/docs/changes.py
 
 vm-held: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/held.py $(ONLY)
+	$(PY) tools/guests/held.py $(ONLY)
 
 # ONLY="6.12 7.2" of the kernels; what fails is named, and the others go on
 DIRECTORY ?= profiles
 profiles: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/profiles.py $(DIRECTORY) $(ONLY)
+	$(PY) tools/guests/profiles.py $(DIRECTORY) $(ONLY)
 
 distribution: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/profiles.py --distribution $(ONLY)
+	$(PY) tools/guests/profiles.py --distribution $(ONLY)
 
 # ONLY="recorded documents 7.3"; the kernels need guests, a minute each
 corpus: $(VENV)/.dev
-	$(PY) tools/corpus.py $(ONLY)
-	$(PY) tools/corpus_table.py
+	$(PY) tools/corpus/corpus.py $(ONLY)
+	$(PY) tools/corpus/corpus_table.py
 
 # installs trappy and LISA into .readers, hundreds of megabytes that nothing else needs
 readers: $(VENV)/.dev
-	$(PY) tools/readers.py
+	$(PY) tools/corpus/readers.py
 
 # node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
 $(VENV)/.playground: $(VENV)/.dev
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[playground]' && touch $@
 
 playground: $(VENV)/.playground
-	$(PY) tools/playground.py
+	$(PY) tools/docs/playground.py
 
 playground-test: playground
 	$(PY) -m pytest -q -m browser tests/playground
@@ -168,45 +168,45 @@ check: $(VENV)/.dev
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy
 	MYPYPATH=docs/playground:vm $(PY) -m mypy docs/playground/*.py
-	$(PY) tools/document_types.py
+	$(PY) tools/docs/document_types.py
 
 format: $(VENV)/.dev
 	$(PY) -m ruff check --fix $(SOURCES)
 	$(PY) -m ruff format $(SOURCES)
 
 bench: $(VENV)/.dev
-	$(PY) tools/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
+	$(PY) tools/bench/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
 
 # needs trace-cmd; installs trappy and LISA into ~/.cache/kprobe-bench and makes a million lines there, once
 bench-parse: $(VENV)/.dev
-	$(PY) tools/bench_parse.py
+	$(PY) tools/bench/bench_parse.py
 
 growth: $(VENV)/.dev
-	$(PY) tools/growth.py
+	$(PY) tools/bench/growth.py
 
 # not LINES, which a shell may say of its terminal
 COUNT ?= 200000
 bench-lines: $(VENV)/.dev
-	$(PY) tools/bench_lines.py $(COUNT)
-	$(if $(filter command line,$(origin KERNEL)),$(PY) tools/bench_lines_guest.py $(KERNEL) $(COUNT))
+	$(PY) tools/bench/bench_lines.py $(COUNT)
+	$(if $(filter command line,$(origin KERNEL)),$(PY) tools/bench/bench_lines_guest.py $(KERNEL) $(COUNT))
 
 transcripts: $(VENV)/.dev
-	$(PY) tools/transcripts.py
+	$(PY) tools/docs/transcripts.py
 
 kill9: COUNT = 500
 kill9: SECONDS = 0.15
 kill9: SEED = 18
 kill9: SERIES = 6.12
 kill9: $(VENV)/.dev
-	$(PY) tools/kill9.py $(SERIES) --seed $(SEED) --count $(COUNT) --seconds $(SECONDS) $(if $(GUEST),--guest) $(if $(SIGNALS),--signals)
+	$(PY) tools/fuzz/kill9.py $(SERIES) --seed $(SEED) --count $(COUNT) --seconds $(SECONDS) $(if $(GUEST),--guest) $(if $(SIGNALS),--signals)
 
 faults: COUNT = 6000
 faults: SEED = 32
 faults: $(VENV)/.dev
-	$(PY) tools/faults.py $(COUNT) --seed $(SEED)
+	$(PY) tools/fuzz/faults.py $(COUNT) --seed $(SEED)
 
 bench-check: $(VENV)/.dev
-	$(PY) tools/bench.py --check
+	$(PY) tools/bench/bench.py --check
 
 # atheris looks for bytes that run new code; it has no place in .[dev], as it comes for few machines
 $(VENV)/.fuzz: $(VENV)/.dev
@@ -214,16 +214,16 @@ $(VENV)/.fuzz: $(VENV)/.dev
 
 SECONDS ?= 600
 fuzz: $(VENV)/.fuzz
-	nice $(PY) tools/fuzz.py $(ONLY) --seconds $(SECONDS)
+	nice $(PY) tools/fuzz/fuzz.py $(ONLY) --seconds $(SECONDS)
 
 TEXTS ?= 5000
 forging: $(VENV)/.dev
-	nice $(PY) tools/forging.py --texts $(TEXTS) --seed $(or $(SEED),32)
+	nice $(PY) tools/fuzz/forging.py --texts $(TEXTS) --seed $(or $(SEED),32)
 
 bench-vm: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) tools/bench_vm.py $(KERNEL)
-	$(PY) tools/bench_suite.py $(KERNEL)
+	$(PY) tools/bench/bench_vm.py $(KERNEL)
+	$(PY) tools/bench/bench_suite.py $(KERNEL)
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

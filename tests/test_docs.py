@@ -310,7 +310,7 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
         "kprobe_sim/pytest_plugin/__init__.py",
         "kprobe_sim/pytest_plugin/options.py",
         "tests/conftest.py",
-        "tools/environment.py",
+        "tools/setup/environment.py",
     )
     texts = [help_text(), CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's

@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs" / "kernel").glob("*.md"))
 RULES = [page for page in PAGES if page.name != "README.md"]
 SOURCES = [
     path
-    for directory in ("kprobe", "kprobe_sim", "vm", "tests", "tools")
+    for directory in ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm", "tests", "tools")
     for path in sorted((ROOT / directory).rglob("*.py"))
     if path != Path(__file__)
 ]

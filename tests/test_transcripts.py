@@ -36,6 +36,6 @@ def test_each_is_shown_on_the_simulator_and_on_a_guest() -> None:
 
 def test_a_terminal_is_read_as_it_stands_at_the_end(loaded: Callable[[Path], ModuleType]) -> None:
     """What is drawn over is gone, what has scrolled away is kept, and a failure is told."""
-    shown = loaded(ROOT / "tools" / "transcripts.py").shown
+    shown = loaded(ROOT / "tools" / "docs" / "transcripts.py").shown
     assert shown("printf 'one\\rtwo\\n'; seq 30") == ["two", *map(str, range(1, 31))]
     assert shown("false") == ["(status 1)"]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PACKAGED = ("5.10", "6.1", "6.12", "7.2", "7.3")
 
 
 @pytest.fixture(scope="module")
 def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(ROOT / "tools" / "check_table.py")
+    return loaded(ROOT / "tools" / "docs" / "check_table.py")
 
 
 def rows(text: str) -> list[list[str]]:

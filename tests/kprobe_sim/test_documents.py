@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(ROOT / "tools" / "document_listings.py")
+    return loaded(ROOT / "tools" / "old_kernels" / "document_listings.py")
 
 
 def names_in(path: Path) -> set[str]:

@@ -253,7 +253,7 @@ def test_kernels_before_5_10_are_compared_with_the_function_that_opens_files_on_
 
 @pytest.mark.slow
 def test_the_page_is_as_the_simulators_are() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "changes.py"), "--check", "7.2", "7.3"]
+    command = [sys.executable, str(ROOT / "tools" / "docs" / "changes.py"), "--check", "7.2", "7.3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=ENVIRONMENT)
     assert done.returncode == 0, f"run make changes\n{done.stderr}"
     assert "1 looked at" in done.stderr

@@ -64,7 +64,7 @@ def test_guests_print_what_the_simulator_does(
     series: str, loaded: Callable[[Path], ModuleType], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All scenarios that ship, with all options that change the text."""
-    assert loaded(ROOT / "tools" / "scenarios.py").hold(series, "all", names()) == []
+    assert loaded(ROOT / "tools" / "guests" / "scenarios.py").hold(series, "all", names()) == []
     told = capsys.readouterr().out.splitlines()
     assert "cpu_wide isn't played: no guest here has 1,100 CPUs" in "\n".join(told)
     assert int(told[-1].split(" scenarios, ")[1].split(" texts")[0]) > 1000

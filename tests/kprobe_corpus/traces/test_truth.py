@@ -25,12 +25,12 @@ def packaged() -> list[Entry]:
 @pytest.fixture
 def tool(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Return what loads a tool that imports others."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "corpus"))
     before = set(sys.modules)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def load(name: str) -> ModuleType:
-        module = loaded(ROOT / "tools" / f"{name}.py")
+        module = loaded(ROOT / "tools" / "corpus" / f"{name}.py")
         for new in set(sys.modules) - before:
             if new.startswith("corpus_"):
                 monkeypatch.delitem(sys.modules, new)

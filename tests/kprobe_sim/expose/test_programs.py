@@ -14,7 +14,7 @@ import pytest
 
 from .conftest import ROOT, Lacks, Requires, load
 
-programs = load(ROOT / "tools" / "programs.py")
+programs = load(ROOT / "tools" / "docs" / "programs.py")
 
 
 @pytest.fixture(scope="session")

@@ -343,7 +343,7 @@ def test_what_a_mark_in_a_function_graph_begins_with_loses_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def forging(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(Path(__file__).parents[3] / "tools" / "forging.py")
+    return loaded(Path(__file__).parents[3] / "tools" / "fuzz" / "forging.py")
 
 
 @pytest.mark.parametrize("start", range(0, 40, 8))
