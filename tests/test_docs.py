@@ -387,7 +387,7 @@ def is_there(path: str) -> bool:
 
 
 # docs/kernels.md quotes what kernels print
-@pytest.mark.parametrize("name", sorted({*DOCUMENTS, *PAGES, "KNOWN_DIFFERENCES.md"} - {"docs/kernels.md"}))
+@pytest.mark.parametrize("name", sorted({*DOCUMENTS, *PAGES} - {"docs/kernels.md"}))
 def test_paths(name: str) -> None:
     """A path in a span or a link exists, if it begins in this repository."""
     text = document(name)
