@@ -1,4 +1,4 @@
-"""How fast trace text and raw pages are parsed, beside other ways on the same events: writes docs/bench-parse.md.
+"""How fast trace text and raw pages are parsed, beside other ways: writes docs/evidence/bench-parse.md.
 
     python tools/bench_parse.py [--rounds 5] [--prepare]
 
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from bench_parse_data import EVENTS, LINES, write
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "bench-parse.md"
+PAGE = ROOT / "docs" / "evidence" / "bench-parse.md"
 HOME = Path.home() / ".cache" / "kprobe-bench"
 PART = 50_000
 WARM = 5000

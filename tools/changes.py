@@ -1,7 +1,7 @@
-"""Write docs/changes.md: what changed in the tracefs between neighbours among the kernels that can be simulated.
+"""Write docs/evidence/changes.md: what changed in the tracefs from each simulated kernel to the next.
 
 Usage: changes.py [--check [BEFORE AFTER]].  `--check` compares the sections whose two kernels can be simulated here, or
-that of two kernels, with what they would be now.  Five kernels come with the package, others as docs/profiles.md says.
+that of two kernels, with what they would be now.  Five kernels come with the package, others: docs/guides/profiles.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kprobe_lab.changes.contrast import Comparison
 from kprobe_lab.changes.kernels import in_line
 from kprobe_vm.host.progress import ProgressPrinter
 
-PAGE = Path(__file__).parents[1] / "docs" / "changes.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "changes.md"
 HEAD = """\
 # What changed in tracefs, from kernel to kernel
 

@@ -1,4 +1,4 @@
-"""What every kernel makes of the probes in well-known documents and tools: docs/check-table.md.
+"""What every kernel makes of the probes in well-known documents and tools: docs/evidence/check-table.md.
 
     python tools/check_table.py                      write it; it takes the simulators of all its kernels
     python tools/check_table.py --sample 60 --seed 15   draw that many of its cells, and ask the guests: is that so?
@@ -25,14 +25,14 @@ from kprobe_check.formats import markdown
 from kprobe_check.meanings import remarks
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "check-table.md"
+PAGE = ROOT / "docs" / "evidence" / "check-table.md"
 SOURCES = ROOT / "fixtures" / "check"
 KERNELS = "5.10,6.1,6.12,6.16,6.17,6.18,6.19,7.0,7.1,7.2,7.3"
 
 INTRODUCTION = """\
 # Well-known probes, and what every kernel makes of them
 
-Written by `tools/check_table.py`, from `kprobe check` on the command lines in `fixtures/check/`; `docs/check.md`
+Written by `tools/check_table.py`, from `kprobe check` on the command lines in `fixtures/check/`; `docs/guides/check.md`
 explains it. ✓ is taken; an errno is a refusal; ≠ is taken, but means something else than on other kernels, or than it
 says; – is not asked, as the definition before it isn't taken. What stands under *instead* all these kernels take alike.
 

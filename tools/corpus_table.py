@@ -1,4 +1,4 @@
-"""Hold kprobe_text.text to the truth of the packaged corpus, and write what came of it into docs/corpus-table.md.
+"""Hold kprobe_text.text to the truth of the packaged corpus, and write docs/evidence/corpus-table.md.
 
 Usage: corpus_table.py [DIRECTORY], where the page is written; by default docs.
 """
@@ -17,7 +17,7 @@ from kprobe_corpus.traces.corpora import entries
 from kprobe_corpus.traces.entry import Entry
 
 PAGE = "corpus-table.md"
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 KINDS = ("right", "marked", "ambiguous", "wrong", "silent")
 HEAD = """\
 # The corpus, read

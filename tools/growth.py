@@ -1,4 +1,4 @@
-"""What an operation costs with few and with many probes, instances and events: docs/growth.md and its picture.
+"""What an operation costs with few and with many probes, instances and events: docs/evidence/growth.md and its picture.
 
     python tools/growth.py            measure (about two minutes) and write both
     python tools/growth.py --quick    measure up to a tenth of each, and print the table
@@ -22,7 +22,7 @@ from bench_probes import CAT, FUNCTION, KERNEL, define_many, functions
 from kprobe_sim import SimulatedKernel
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, PICTURE = ROOT / "docs" / "growth.md", ROOT / "docs" / "growth.svg"
+PAGE, PICTURE = ROOT / "docs" / "evidence" / "growth.md", ROOT / "docs" / "evidence" / "growth.svg"
 ROUNDS, TIMES = 5, 10
 PROBES = (1, 10, 100, 1_000, 10_000)
 INSTANCES = (1, 10, 100, 1_000)

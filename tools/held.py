@@ -1,4 +1,4 @@
-"""Hold the simulator of each kernel to its guest, and write down what came of it: docs/held.md.
+"""Hold the simulator of each kernel to its guest, and write down what came of it: docs/evidence/held.md.
 
 Usage: held.py [--brief] [KERNEL ...]; without one all of the lock that comes with kprobe-vm.  Of each the guest is
 asked all questions, the definitions of fixtures/definitions are put to both, and both do the conformance suite.  With
@@ -26,7 +26,7 @@ from kprobe_vm.recording.booted import Booted
 
 ROOT = Path(__file__).resolve().parent.parent
 NOT_RUN = "–"
-PAGE = ROOT / "docs" / "held.md"
+PAGE = ROOT / "docs" / "evidence" / "held.md"
 DEFINITIONS = ROOT / "fixtures" / "definitions" / "observed.jsonl"
 HEAD = """\
 # How each kernel is held to its guest

@@ -1,4 +1,4 @@
-"""Five parsers held to the corpus, and texts that fool them searched: docs/readers-table.md, and README.md's example.
+"""Five parsers held to the corpus, and texts that fool them: docs/evidence/readers-table.md, and README.md's example.
 
 Usage: readers.py [--seconds 300] [--only NAME]; without --only the page is written, and README.md's block compared with
 what was found.  trappy and LISA get virtual environments of their own in .readers, as they need old versions of pandas.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "readers-table.md"
+PAGE = ROOT / "docs" / "evidence" / "readers-table.md"
 README = ROOT / "README.md"
 ENVIRONMENTS = ROOT / ".readers"
 ADAPTERS = ROOT / "docs" / "readers"

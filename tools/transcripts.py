@@ -1,4 +1,4 @@
-"""Write docs/transcripts.md: what each verb and view of `kprobe` shows on a terminal, simulated and on a guest.
+"""Write docs/evidence/transcripts.md: what each verb and view shows on a terminal, simulated and on a guest.
 
     python tools/transcripts.py [sim|vm]
 
@@ -18,7 +18,7 @@ import pexpect
 import pyte
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "transcripts.md"
+PAGE = ROOT / "docs" / "evidence" / "transcripts.md"
 ROWS, COLUMNS = 24, 120
 HISTORY = 400  # lines that have scrolled away and are kept
 LONGEST = 25  # seconds without output after which it is interrupted

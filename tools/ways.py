@@ -1,4 +1,4 @@
-"""Writes docs/ways.md: the contract table of tests/conformance/contract.py, and what each way answers otherwise."""
+"""Write docs/evidence/ways.md: the table of tests/conformance/contract.py, and what each way answers otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "ways.md"
+PAGE = ROOT / "docs" / "evidence" / "ways.md"
 WAYS = ("in-process", "patched", "pyfakefs", "mount")
 HEAD = """\
 # What each way of seeing the simulator answers
