@@ -123,7 +123,7 @@ def test_all_is_all_that_users_may_want() -> None:
 
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
     rows = {row[0]: row[1] for row in re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", page, re.MULTILINE)}
     assert set(rows) - {"kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus"} == set(extras()) - set(OURS)
     for extra, names in extras().items():
@@ -135,7 +135,7 @@ def test_the_table_of_extras_is_that_of_the_project() -> None:
 
 @pytest.mark.parametrize("name", ["kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus"])
 def test_the_table_has_every_distribution(name: str) -> None:
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
     assert f"| `pip install ./distributions/{name}` |" in page
     declared = tomllib.loads((ROOT / "distributions" / name / "pyproject.toml").read_text("utf-8"))
     assert declared["project"]["name"] == name

@@ -1,4 +1,4 @@
-"""docs/transcripts.md: each verb and option of `kprobe` is there, on the simulator and on a guest."""
+"""docs/evidence/transcripts.md: each verb and option of `kprobe` is there, on the simulator and on a guest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kprobe.options.table import OPTIONS, VERBS
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "transcripts.md").read_text()
+PAGE = (ROOT / "docs" / "evidence" / "transcripts.md").read_text()
 COMMANDS = [line.split() for line in PAGE.splitlines() if line.startswith("$ kprobe ")]
 # what needs a process of its own, a terminal that is watched, or other programs; each has tests of its own
 NOT_SHOWN = {"-F", "-p", "-L", "--follow", "--top-level", "--try", "-h", "--help"}

@@ -98,7 +98,7 @@ def test_the_examples_of_wind_river_are_taken() -> None:
 
 def test_the_page_counts_what_was_restored() -> None:
     rows = re.findall(
-        r"^\| `([\w-]+)` \| (\d+) \| (\d+) \| (.*)\|$", (ROOT / "docs/replays.md").read_text(), re.MULTILINE
+        r"^\| `([\w-]+)` \| (\d+) \| (\d+) \| (.*)\|$", (ROOT / "docs/evidence/replays.md").read_text(), re.MULTILINE
     )
     told = {
         name: (int(count), int(exact), dict(re.findall(r"`(\w+)` (\d+)", words))) for name, count, exact, words in rows

@@ -260,7 +260,7 @@ def test_the_page_is_as_the_simulators_are() -> None:
 
 
 def test_the_page_has_all_neighbours() -> None:
-    page = (ROOT / "docs" / "changes.md").read_text("utf-8")
+    page = (ROOT / "docs" / "evidence" / "changes.md").read_text("utf-8")
     titles = re.findall(r"^## (\d+\.\d+).* → (\d+\.\d+)(.*)$", page, re.MULTILINE)
     line = [(before, after) for before, after, _ in titles]
     newer = ["6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"]

@@ -1,4 +1,4 @@
-"""Developers run `make bench-parse` after a change to a parser: ours beside others; it writes docs/bench-parse.md.
+"""Developers run `make bench-parse` after a change to a parser: ours beside others; docs/evidence/bench-parse.md.
 
     python tools/bench/bench_parse.py [--rounds 5] [--prepare]
 
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from bench_parse_data import EVENTS, LINES, write
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "bench-parse.md"
+PAGE = ROOT / "docs" / "evidence" / "bench-parse.md"
 HOME = Path.home() / ".cache" / "kprobe-bench"
 PART = 50_000
 WARM = 5000

@@ -1,4 +1,4 @@
-"""Developers run `make growth` after a change to data structures: cost with few and many probes; writes docs/growth.md.
+"""Developers run `make growth` after a change to data structures: cost by number of probes; docs/evidence/growth.md.
 
     python tools/bench/growth.py            measure (about two minutes), write the page and its picture
     python tools/bench/growth.py --quick    measure up to a tenth of each, and print the table
@@ -23,7 +23,7 @@ from bench_probes import CAT, FUNCTION, KERNEL, define_many, functions
 from kprobe_sim import SimulatedKernel
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, PICTURE = ROOT / "docs" / "growth.md", ROOT / "docs" / "growth.svg"
+PAGE, PICTURE = ROOT / "docs" / "evidence" / "growth.md", ROOT / "docs" / "evidence" / "growth.svg"
 ROUNDS, TIMES = 5, 10
 PROBES = (1, 10, 100, 1_000, 10_000)
 INSTANCES = (1, 10, 100, 1_000)

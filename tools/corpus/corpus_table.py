@@ -1,6 +1,6 @@
-"""Developers run `make corpus`, which runs it last: kprobe_text.text held to the corpus; writes docs/corpus-table.md.
+"""Developers run `make corpus`, which ends with it: text readers held to the corpus; docs/evidence/corpus-table.md.
 
-Usage: corpus_table.py [DIRECTORY]; the page is written there, by default into docs.
+Usage: corpus_table.py [DIRECTORY]; the page is written there, by default into docs/evidence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kprobe_corpus.traces.corpora import entries
 from kprobe_corpus.traces.entry import Entry
 
 PAGE = "corpus-table.md"
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "evidence"
 KINDS = ("right", "marked", "ambiguous", "wrong", "silent")
 HEAD = """\
 # The corpus, read

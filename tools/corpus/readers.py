@@ -1,4 +1,4 @@
-"""Developers run `make readers` after a change to test-parser: it tests five parsers; writes docs/readers-table.md.
+"""Developers run `make readers` after a change to test-parser: it tests five parsers; docs/evidence/readers-table.md.
 
 Usage: readers.py [--seconds 300] [--only NAME].  Without --only it writes the page and compares README.md's example
 with the result.  It also searches for texts that fool each parser.  trappy and LISA need old versions of pandas, so
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "readers-table.md"
+PAGE = ROOT / "docs" / "evidence" / "readers-table.md"
 README = ROOT / "README.md"
 ENVIRONMENTS = ROOT / ".readers"
 ADAPTERS = ROOT / "docs" / "readers"

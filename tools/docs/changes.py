@@ -1,8 +1,8 @@
-"""Developers run `make changes` when a profile or gate changes: what each kernel changed; writes docs/changes.md.
+"""Developers run `make changes` when a profile or gate changes: what each kernel changed; docs/evidence/changes.md.
 
 Usage: changes.py [--check [BEFORE AFTER]].  It asks all kernels that can be simulated, in their order.  `--check`
 compares the page with what would be written now: all sections whose two kernels can be simulated here, or that of two
-kernels.  Five kernels come with the package; docs/profiles.md says where to get others.
+kernels.  Five kernels come with the package; docs/guides/profiles.md says where to get others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kprobe_lab.changes.contrast import Comparison
 from kprobe_lab.changes.kernels import in_line
 from kprobe_vm.host.progress import ProgressPrinter
 
-PAGE = Path(__file__).parents[2] / "docs" / "changes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "changes.md"
 HEAD = """\
 # What changed in tracefs, from kernel to kernel
 

@@ -1,4 +1,4 @@
-"""Developers run it when a gate changes: well-known probes on every kernel; writes docs/check-table.md.
+"""Developers run it when a gate changes: well-known probes on every kernel; writes docs/evidence/check-table.md.
 
     python tools/docs/check_table.py                        write it; this needs the simulators of all its kernels
     python tools/docs/check_table.py --sample 60 --seed 15  draw 60 of its cells, and compare them with guests
@@ -25,16 +25,17 @@ from kprobe_check.formats import markdown
 from kprobe_check.meanings import remarks
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "check-table.md"
+PAGE = ROOT / "docs" / "evidence" / "check-table.md"
 SOURCES = ROOT / "fixtures" / "check"
 KERNELS = "5.10,6.1,6.12,6.16,6.17,6.18,6.19,7.0,7.1,7.2,7.3"
 
 INTRODUCTION = """\
 # Well-known probes, and what every kernel makes of them
 
-Written by `tools/docs/check_table.py`, from `kprobe check` on the command lines in `fixtures/check/`; `docs/check.md`
-explains it. ✓ is taken; an errno is a refusal; ≠ is taken, but means something else than on other kernels, or than it
-says; – is not asked, as the definition before it isn't taken. What stands under *instead* all these kernels take alike.
+Written by `tools/docs/check_table.py`, from `kprobe check` on the command lines in `fixtures/check/`.
+`docs/guides/check.md` explains it. ✓ is taken; an errno is a refusal; ≠ is taken, but means something else than on
+other kernels, or than it says; – is not asked, as the definition before it isn't taken. What stands under *instead*
+all these kernels take alike.
 
 Of its cells 60 were drawn (`--sample 60 --seed 15`) and put to guests of all eleven kernels: none was wrong.
 """

@@ -1,4 +1,4 @@
-"""Developers run it when a rule changes: the kernel's own ftracetest on mount and guest; writes docs/ftracetest.md.
+"""Developers run it when a rule changes: the kernel's ftracetest on mount and guest; docs/evidence/ftracetest.md.
 
 Usage: ftracetest.py [--kernel 6.1] [--only mount|guest] [--write] [--source DIR] [TEST...]; a TEST is a path below
 test.d (default: the directories of the table).  The tests come from Debian's package linux-source-6.1, which is fetched
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "ftracetest.md"
+PAGE = ROOT / "docs" / "evidence" / "ftracetest.md"
 TABLE = ROOT / "tests" / "programs" / "ftracetest.tsv"
 DIRECTORIES = ("00basic", "kprobe", "dynevent", "event", "filter", "instances", "trigger")
 SOURCE, PING = "linux-source-6.1", "busybox-static"
@@ -178,7 +178,7 @@ def write_table(rows: Mapping[str, tuple[str, str, str]]) -> None:
 
 
 def page(rows: Mapping[str, tuple[str, str, str]]) -> str:
-    """Return docs/ftracetest.md."""
+    """Return docs/evidence/ftracetest.md."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for name, (mount, guest, _) in rows.items():
         both = counts.setdefault(name.partition("/")[0], (Counter(), Counter()))

@@ -1,4 +1,4 @@
-"""Developers run `make vm-programs`: other people's programs on the mount and on a guest; writes docs/programs.md.
+"""Developers run `make vm-programs`: others' programs on the mount and on a guest; writes docs/evidence/programs.md.
 
 Usage: programs.py [--kernel 6.1] [--only WORD] [--write]; without --write it prints the differences.  The programs
 come from Debian's packages, which are fetched.  A guest runs each command in a clone of its own.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "programs.md"
+PAGE = ROOT / "docs" / "evidence" / "programs.md"
 TABLE = ROOT / "tests" / "programs" / "commands.tsv"
 CLIENT = ROOT / "tests" / "programs" / "client.c"
 LIBRARIES = ("libtracefs1", "libtraceevent1", "libtraceevent1-plugin")
@@ -135,15 +135,16 @@ def on_a_guest(command: Command, place: UnpackedPrograms, kernel: str) -> str:
 
 
 def page(rows: Sequence[tuple[Command, str, str]], kernel: str) -> str:
-    """Return docs/programs.md."""
+    """Return docs/evidence/programs.md."""
     equal = sum(mount == guest for _, mount, guest in rows)
     text = [
         "# Programs of other people, on the mount and on a real kernel",
         "",
         "Written by `tools/docs/programs.py --write`, not by hand. Each command ran, unmodified and from its Debian",
         f"package, inside `kprobe-sim run --kernel {kernel} --follow` and on a guest with the same kernel; compared is",
-        "all that it printed, but for times, pids and sizes. `client` is [a C program](../tests/programs/client.c) on",
-        "libtracefs and libtraceevent. The commands are those of [a table](../tests/programs/commands.tsv).",
+        "all that it printed, but for times, pids and sizes. `client` is",
+        "a C program, `tests/programs/client.c`, on libtracefs and libtraceevent. The commands are those",
+        "of a table, `tests/programs/commands.tsv`.",
         "",
         f"{equal} of {len(rows)} say the same.",
         "",

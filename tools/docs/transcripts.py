@@ -1,4 +1,4 @@
-"""Developers run `make transcripts`: each verb of `kprobe` on a terminal; writes docs/transcripts.md.
+"""Developers run `make transcripts`: `kprobe`'s verbs on a terminal; writes docs/evidence/transcripts.md.
 
     python tools/docs/transcripts.py [sim|vm]
 
@@ -18,7 +18,7 @@ import pexpect
 import pyte
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "transcripts.md"
+PAGE = ROOT / "docs" / "evidence" / "transcripts.md"
 ROWS, COLUMNS = 24, 120
 HISTORY = 400  # lines that have scrolled away and are kept
 LONGEST = 25  # seconds without output after which it is interrupted

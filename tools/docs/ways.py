@@ -1,4 +1,4 @@
-"""Developers run it when the contract changes: what each way to the simulator answers differently; writes docs/ways.md.
+"""Developers run it when the contract changes: where ways to the simulator differ; writes docs/evidence/ways.md.
 
 The rows are those of tests/conformance/contract.py.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "ways.md"
+PAGE = ROOT / "docs" / "evidence" / "ways.md"
 WAYS = ("in-process", "patched", "pyfakefs", "mount")
 HEAD = """\
 # What each way of seeing the simulator answers

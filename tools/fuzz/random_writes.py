@@ -92,7 +92,7 @@ _WORDS = (
 _FLAGS = (os.O_WRONLY,) * 8 + (os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
 
 
-# files of which a part or all isn't simulated, see docs/limits.md: they say ENOSYS
+# files of which a part or all isn't simulated, see docs/reference/limits.md: they say ENOSYS
 NOT_SIMULATED = frozenset({"buffer_subbuf_size_kb", "syscall_user_buf_size", "current_tracer"})
 SLOW = ("set_ftrace_filter", "set_ftrace_notrace", "set_graph_function", "set_graph_notrace", "stack_trace_filter")
 

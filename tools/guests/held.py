@@ -1,4 +1,4 @@
-"""Developers run `make vm-held` when a gate or profile changes: each simulator against its guest; writes docs/held.md.
+"""Developers run `make vm-held` when a gate changes: simulators against guests; writes docs/evidence/held.md.
 
 Usage: held.py [--brief] [KERNEL ...]; without a KERNEL it is all of the lock that comes with kprobe-vm.  The guest is
 asked all questions, both are given the definitions of fixtures/definitions, and both run the conformance suite.  With
@@ -26,7 +26,7 @@ from kprobe_vm.recording.booted import Booted
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = "–"
-PAGE = ROOT / "docs" / "held.md"
+PAGE = ROOT / "docs" / "evidence" / "held.md"
 DEFINITIONS = ROOT / "fixtures" / "definitions" / "observed.jsonl"
 HEAD = """\
 # How each kernel is held to its guest

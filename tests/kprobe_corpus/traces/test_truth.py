@@ -113,9 +113,9 @@ def test_the_parser_reads_it_as_the_table_says(packaged: list[Entry], tool: Call
     table: Any = tool("corpus_table")
     kernels, shown, bad = table.rows(packaged)
     assert list(bad) == []
-    assert table.page(kernels, shown, table.ambiguous(packaged)) == (ROOT / "docs" / "corpus-table.md").read_text(
-        "utf-8"
-    ), "make corpus"
+    assert table.page(kernels, shown, table.ambiguous(packaged)) == (
+        ROOT / "docs" / "evidence" / "corpus-table.md"
+    ).read_text("utf-8"), "make corpus"
     recorded = [row.found for name, row in kernels.items() if name.endswith("recorded")]
     total = sum(recorded, Counter[str]())
     assert [total[kind] for kind in ("right", "marked", "ambiguous")] == [42244, 447, 36]

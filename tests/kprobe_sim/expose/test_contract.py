@@ -1,6 +1,6 @@
 """The contract table (tests/conformance/contract.py) through patched Python, pyfakefs and the mount.
 
-In-process and on guests it is run by tests/conformance/test_table.py; the table of all five is docs/ways.md.
+In-process and on guests it is run by tests/conformance/test_table.py; the table of all five is docs/evidence/ways.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; docs/ftracetest.md has the whole table.
+"""The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; the table: docs/evidence/ftracetest.md.
 
 The tests come from Debian's package linux-source-6.1, fetched once and kept in the cache; they aren't part of this
 project.  They run with `make vm-ftracetest`: a few of each directory, and all.  `tools/docs/ftracetest.py` makes the
