@@ -1,6 +1,6 @@
 # make without an argument lists the targets
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-python fresh documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz forging bench-check bench-lines bench-vm transcripts kill9 faults clean
+.PHONY: help demo test test-all test-python fresh documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test docs check format bench bench-parse growth fuzz forging bench-check bench-lines bench-vm transcripts kill9 faults clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -33,6 +33,7 @@ help:
 	@echo 'make readers              test five parsers, two of them from pip, on the corpus, and break them; writes docs/evidence/readers-table.md; minutes'
 	@echo 'make playground           build the page with simulated kernels in build/playground, for any file server'
 	@echo 'make playground-test      the same, and run its tests in Chromium'
+	@echo 'make docs                 build the documents as a site in build/site, the playground included (PLAYGROUND= leaves it out)'
 	@echo 'make bulk-test            query tables of traces with DuckDB and Dask, as docs/guides/bulk.md does; installs them'
 	@echo 'make check                lint, format, types, those of the documents'"'"' examples, too'
 	@echo 'make format               format the code'
@@ -152,6 +153,13 @@ $(VENV)/.playground: $(VENV)/.dev
 
 playground: $(VENV)/.playground
 	$(PY) tools/playground.py
+
+# The playground is a page of the site where it has been built, or can be.
+PLAYGROUND ?= build/playground
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	$(if $(PLAYGROUND),@[ -f $(PLAYGROUND)/index.html ] || $(MAKE) --no-print-directory playground)
+	$(if $(PLAYGROUND),@cp -r $(PLAYGROUND) build/site/playground)
 
 playground-test: playground
 	$(PY) -m pytest -q -m browser tests/playground
