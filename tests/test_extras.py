@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm/kprobe_vm", "vm/kprobe_lab")
-OURS = ("dev", "fuzz", "playground")  # of those who work on kprobe-sim
+OURS = ("dev", "docs", "fuzz", "playground")  # of those who work on kprobe-sim
 APART = (*OURS, "engines", "all")  # not in [all]: engines are for a page's queries
 # the extra that errors name for each library that the packages import
 EXTRA = {

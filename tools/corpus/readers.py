@@ -1,6 +1,6 @@
 """Developers run `make readers` after a change to test-parser: it tests five parsers; docs/evidence/readers-table.md.
 
-Usage: readers.py [--seconds 300] [--only NAME].  Without --only it writes the page and compares README.md's example
+Usage: readers.py [--seconds 300] [--only NAME].  Without --only it writes the page and compares the guide's example
 with the result.  It also searches for texts that fool each parser.  trappy and LISA need old versions of pandas, so
 they get virtual environments of their own in .readers.
 """
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "evidence" / "readers-table.md"
-README = ROOT / "README.md"
+GUIDE = ROOT / "docs" / "guides" / "readers.md"
 ENVIRONMENTS = ROOT / ".readers"
 ADAPTERS = ROOT / "docs" / "readers"
 FAULTS = ("wrong", "missing", "invented", "crashed", "hung")
-SHOWN = {"trappy": "string-argument", "LISA": "flags-digits"}  # in README.md: a rule that each breaks
+SHOWN = {"trappy": "string-argument", "LISA": "flags-digits"}  # in the guide: a rule that each breaks
 
 HEAD = """\
 # Parsers, measured
@@ -164,7 +164,7 @@ def line_of(one: dict[str, Any]) -> str:
 
 
 def example(searches: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the lines of README.md's block."""
+    """Return the lines of the guide's block."""
     lines = []
     for parser, name in SHOWN.items():
         one = next(one for one in searches[parser]["broken"] if [rule["name"] for rule in one["rules"]] == [name])
@@ -189,7 +189,7 @@ def page(reports: dict[str, dict[str, Any]], searches: dict[str, dict[str, Any]]
         searched(searches),
         "All rules that one of them breaks, each with the shortest scenario that was found:\n",
         rules(searches),
-        "README.md's example:\n",
+        "The guide's example:\n",
         "".join(f"    {line}\n" for line in example(searches)),
     ]
     return "\n".join(parts)
@@ -213,9 +213,9 @@ def main() -> int:
         print(totals(reports), searched(searches), rules(searches), sep="\n")
         return 0
     PAGE.write_text(page(reports, searches), encoding="utf-8")
-    missing = [line for line in example(searches) if f"    {line}\n" not in README.read_text(encoding="utf-8")]
+    missing = [line for line in example(searches) if f"    {line}\n" not in GUIDE.read_text(encoding="utf-8")]
     for line in missing:
-        print(f"README.md lacks: {line}")
+        print(f"docs/guides/readers.md lacks: {line}")
     return 1 if missing else 0
 
 
