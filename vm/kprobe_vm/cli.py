@@ -236,9 +236,9 @@ class _Version(argparse.Action):
     """Prints the version, which takes a while to find."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from kprobe_vm.version import version
+        from kprobe_vm import __version__
 
-        print(parser.prog.split()[0], version(), flush=True)  # without the verb
+        print(parser.prog.split()[0], __version__, flush=True)  # without the verb
         parser.exit()
 
 
