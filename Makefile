@@ -87,9 +87,10 @@ bulk-test: $(VENV)/.engines #+ query tables of traces with DuckDB and Dask, whic
 
 # --- the source
 
-check: $(VENV)/.dev ## lint, format and types, also of the examples in documents
+check: $(VENV)/.dev ## lint, format, unused code and types, also of the examples in documents
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m vulture
 	$(PY) -m mypy
 	MYPYPATH=docs/playground:vm $(PY) -m mypy docs/playground/*.py
 	$(PY) tools/docs/document_types.py
