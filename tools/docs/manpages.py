@@ -86,8 +86,8 @@ def of_kprobe() -> str:
     ways = usage.usage().removeprefix(usage.LEAD).splitlines()
     sections = [Section(ways[0].strip(), usage.PURPOSE, tuple(map(_shown, options_of(TRACE))))]
     for verb, way in zip(verbs(), ways[1:], strict=True):
-        shared = [option for option in OPTIONS if verb.name in option.verbs]
-        own = [*(option for option in shared if TRACE not in option.verbs), *verb.options]
+        own = [option for option in OPTIONS if verb.name in option.verbs and TRACE not in option.verbs]
+        own += verb.options
         text = verb.help.removesuffix(f": kprobe {verb.name} -h")
         text = f"{text[:1].upper()}{text[1:]}."
         if verb.reads:
