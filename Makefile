@@ -1,230 +1,216 @@
-# make without an argument lists the targets
+# make without an argument lists the targets: a text after `##` is shown by `make help`, one after `#+` by `make help-all`
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-python fresh documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz forging bench-check bench-lines bench-vm transcripts kill9 faults clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_text kprobe_corpus kprobe_check kprobe_sim vm tests tools distributions docs/playground docs/readers
-# processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
-# debugger wants it
+PACKAGES := kprobe kprobe_text kprobe_corpus kprobe_check kprobe_sim vm/kprobe_vm vm/kprobe_lab
+SOURCES := $(PACKAGES) tests tools distributions docs/playground docs/readers
+# Processes that share the tests.  The default is three for two processors, as a third of a test is waiting; 0 runs the
+# tests in this process, as a debugger needs.
 WORKERS ?= auto
 SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
+# the first line of what boots guests: say what this machine lacks for that
+CHECK_HOST = @$(PY) -m kprobe_vm check
 
-help:
-	@echo 'make demo                 trace opens on the simulator for a moment'
-	@echo 'make test [SEED=7]        the tests that need no VM and take under a second or so each, on all processors (WORKERS=1);'
-	@echo '                          SEED: in another order; REQUIRE_ALL=1: fail where a missing program leaves tests out'
-	@echo 'make test-all             all tests that need no VM, the conformance suite on a second kernel too'
-	@echo 'make test-python [PYTHON=3.12]  the tests of kprobe, kprobe_sim and conformance on another Python'
-	@echo 'make fresh [ROOT=bookworm]      make demo and make test in a minimal Debian, as an ordinary user; needs root'
-	@echo 'make vm-test [KERNEL=6.1] the conformance suite on a real kernel in QEMU, and all tests that need a guest'
-	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
-	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
-	@echo 'make vm-record-local      record a guest from inside and from outside, and compare; minutes (KERNEL=6.1)'
-	@echo 'make vm-ftracetest        run the kernel'"'"'s whole ftracetest on the mount, compared with docs/ftracetest.md; minutes'
-	@echo 'make vm-programs          run trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
-	@echo 'make vm-scenarios         compare guests with the simulator on all scenarios and options; minutes each (ONLY="6.1 7.3")'
-	@echo 'make changes              ask all simulated kernels what changed from one to the next; writes docs/changes.md'
-	@echo 'make vm-held              compare every locked kernel'"'"'s simulator with its guest; writes docs/held.md; minutes each (ONLY="6.16 7.1")'
-	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
-	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles again (ONLY="6.16 7.1"); minutes'
-	@echo 'make corpus               rebuild the archives of distributions/kprobe-corpus and docs/corpus-table.md (ONLY="recorded 7.3")'
-	@echo 'make readers              test five parsers, two of them from pip, on the corpus, and break them; writes docs/readers-table.md; minutes'
-	@echo 'make playground           build the page with simulated kernels in build/playground, for any file server'
-	@echo 'make playground-test      the same, and run its tests in Chromium'
-	@echo 'make bulk-test            query tables of traces with DuckDB and Dask, as docs/bulk.md does; installs them'
-	@echo 'make check                lint, format, types, those of the documents'"'"' examples, too'
-	@echo 'make format               format the code'
-	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; BEFORE: with an older checkout, too; ONLY=hit, RECORD=1'
-	@echo 'make bench-parse          how fast traces are parsed, compared with other parsers; writes docs/bench-parse.md; minutes'
-	@echo 'make bench-lines          CPU time per printed line, compared with cat trace_pipe (COUNT=200000; KERNEL=6.12: in a guest too)'
-	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
-	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
-	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
-	@echo 'make fuzz [ONLY=pages]    feed generated bytes to all that reads foreign files, SECONDS=600 for each target and engine'
-	@echo 'make forging              imitate records in strings on every kernel with every option: TEXTS=5000 SEED=32; minutes'
-	@echo 'make bench-vm [KERNEL=…]  benchmarks of guests: boot, clone, requests, streams, the suite'
-	@echo 'make kill9 [GUEST=1]      kill COUNT=500 sessions of SECONDS=0.15 at random moments (SEED=18) on the mount of SERIES=6.12; SIGNALS=1: by others'
-	@echo '                          or in a guest, and compare the tracefs before and after; minutes'
-	@echo 'make faults               run COUNT=6000 sessions on a simulator that fails, lies and is noisy (SEED=32)'
-	@echo 'make transcripts          run each verb of kprobe in a terminal, simulated and on a guest; writes docs/transcripts.md'
-	@echo 'make clean                remove the virtual environment and caches'
+help: ## list the targets that users and developers need
+	@sed -n 's/^\([a-z0-9-]*\):.* ## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18 | sed '/^help /d; s/^/make /'
+
+help-all: ## list all targets: tests of other kinds, recordings, pages of evidence, benchmarks, fuzzing
+	@sed -n 's/^\([a-z0-9-]*\):.* #[#+] \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18 | sed '/^help/d; s/^/make /'
+
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(MAKEFILE_LIST))
 
 # the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
 $(VENV)/.bare:
-	@python3 tools/environment.py && touch $@
+	@python3 tools/setup/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-sim-profiles-old/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/environment.py
-	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
+$(VENV)/.dev: pyproject.toml $(wildcard distributions/*/pyproject.toml) tools/setup/environment.py
+	@python3 tools/setup/environment.py --dev && touch $(VENV)/.bare $@
 
-demo: $(VENV)/.bare
-	@$(PY) tools/demo.py
+demo: $(VENV)/.bare ## trace opens on the simulator for a moment
+	@$(PY) tools/setup/demo.py
+
+# --- tests
 
 # Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
 test test-all test-python vm-test: export PYTHONDONTWRITEBYTECODE :=
 
-# by rule, from the documents' texts, which aren't part of the project
-documents: $(VENV)/.dev
-	@$(PY) tools/document_listings.py $(DIRECTORY)
-
-test: $(VENV)/.dev
+test: $(VENV)/.dev ## fast tests without guests (SEED=7: another order; REQUIRE_ALL=1: a missing program is an error)
 	$(PY) -m pytest -q $(SHARED) -m 'not slow'
 
-# the conformance suite on the kernel that vm-test is held to by default, too
-test-all: test
+# the conformance suite runs as well on the kernel that vm-test compares with by default
+test-all: test ## all tests without guests
 	$(PY) -m pytest -q $(SHARED) -m slow
 	$(PY) -m pytest -q $(SHARED) --tracefs sim:6.1 tests/conformance
 
 PYTHON ?= 3.12
-test-python: $(VENV)/.dev
-	$$($(PY) tools/interpreters.py $(PYTHON)) tools/environment.py --dev .venv-$(PYTHON)
-	.venv-$(PYTHON)/bin/python -m pytest -q $(SHARED) -m 'not slow' tests/kprobe tests/kprobe_sim tests/conformance
+test-python: $(VENV)/.dev #+ the tests of the packages and the conformance suite on another Python (PYTHON=3.13)
+	$$($(PY) tools/setup/interpreters.py $(PYTHON)) tools/setup/environment.py --dev .venv-$(PYTHON)
+	.venv-$(PYTHON)/bin/python -m pytest -q $(SHARED) -m 'not slow' tests/kprobe tests/kprobe_text tests/kprobe_corpus \
+	    tests/kprobe_check tests/kprobe_sim tests/conformance
 
 ROOT ?= bookworm
-fresh: $(VENV)/.dev
-	$(PY) tools/fresh.py $(ROOT)
+fresh: $(VENV)/.dev #+ make demo and make test in a minimal Debian, as an ordinary user; needs root (ROOT=sid)
+	$(PY) tools/setup/fresh.py $(ROOT)
 
 # What needs a guest and nothing else: the rest of these files is in `make test`.  Each file stays with one process, and
-# those with few tests that wait or boot come first, so that no process is left with one of them at the end.  A kernel by
-# its path is asked what a kernel answers: the rest is about guests, and speaks of kernels that it knows.
-GUESTS := tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py
-vm-test: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(KERNEL:%=--tracefs vm:%) $(if $(findstring /,$(KERNEL)),,$(GUESTS)) tests/conformance
+# those with few tests that wait or boot come first, so that no process is left with one of them at the end.  A KERNEL
+# given as a path runs the conformance suite alone: the other tests speak of kernels that they know.
+GUESTS := tests/kprobe_vm tests/kprobe_lab tests/test_docs.py tests/kprobe_sim/expose/test_results.py
+vm-test: $(VENV)/.dev ## the tests that need a guest, with the conformance suite on a real kernel in QEMU (KERNEL=6.1)
+	$(CHECK_HOST)
+	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	    $(KERNEL:%=--tracefs vm:%) $(if $(findstring /,$(KERNEL)),,$(GUESTS)) tests/conformance
 
-# minutes where guests are emulated, as the guest then decodes its own code
-vm-record-local: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	KERNEL="$(KERNEL)" $(PY) -m pytest -q -m vm tests/recording
-
-# each kernel has a run of its own, and the last word is which of them failed
-vm-ftracetest: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m vm tests/kprobe_sim/expose/test_ftracetest.py
-
-vm-test-all: $(VENV)/.dev
+# each kernel has a run of its own, and the last line says which of them failed
+vm-test-all: $(VENV)/.dev #+ make vm-test on all kernels, one after the other (KERNELS="6.1 7.3")
 	@failed=; for kernel in $(KERNELS); do \
 	    echo "== $$kernel"; $(MAKE) --no-print-directory vm-test KERNEL=$$kernel || failed="$$failed $$kernel"; \
 	done; if [ "$$failed" ]; then echo "failed on:$$failed"; exit 1; fi
 
-vm-matrix: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) -m kprobe_vm matrix
+# minutes where guests are emulated, as the guest decodes its own code
+vm-record-local: $(VENV)/.dev #+ record a guest from inside and from outside, and compare (KERNEL=6.1); minutes
+	$(CHECK_HOST)
+	KERNEL="$(KERNEL)" $(PY) -m pytest -q -m vm tests/recording
 
-vm-programs: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/programs.py --write
+vm-ftracetest: $(VENV)/.dev #+ the kernel's whole ftracetest on the mount, held to docs/evidence/ftracetest.md; minutes
+	$(CHECK_HOST)
+	$(PY) -m pytest -q -m vm tests/kprobe_sim/expose/test_ftracetest.py
 
-vm-scenarios: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/scenarios.py $(ONLY)
-
-changes: $(VENV)/.dev
-	$(PY) tools/changes.py
-
-vm-held: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/held.py $(ONLY)
-
-# ONLY="6.12 7.2" of the kernels; what fails is named, and the others go on
-DIRECTORY ?= profiles
-profiles: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/profiles.py $(DIRECTORY) $(ONLY)
-
-distribution: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/profiles.py --distribution $(ONLY)
-
-# ONLY="recorded documents 7.3"; the kernels need guests, a minute each
-corpus: $(VENV)/.dev
-	$(PY) tools/corpus.py $(ONLY)
-	$(PY) tools/corpus_table.py
-
-# installs trappy and LISA into .readers, hundreds of megabytes that nothing else needs
-readers: $(VENV)/.dev
-	$(PY) tools/readers.py
-
-# node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
-$(VENV)/.playground: $(VENV)/.dev
-	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[playground]' && touch $@
-
-playground: $(VENV)/.playground
-	$(PY) tools/playground.py
-
-playground-test: playground
-	$(PY) -m pytest -q -m browser tests/playground
-
-# the engines of docs/bulk.md, which nothing else needs
+# the engines of docs/guides/bulk.md, which nothing else needs
 $(VENV)/.engines: $(VENV)/.dev
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[engines]' && touch $@
 
-bulk-test: $(VENV)/.engines
+bulk-test: $(VENV)/.engines #+ query tables of traces with DuckDB and Dask, which it installs
 	$(PY) -m pytest -q -m engines tests/kprobe_text/columns
 
-check: $(VENV)/.dev
+# --- the source
+
+check: $(VENV)/.dev ## lint, format, unused code and types, also of the examples in documents
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m vulture
 	$(PY) -m mypy
 	MYPYPATH=docs/playground:vm $(PY) -m mypy docs/playground/*.py
-	$(PY) tools/document_types.py
+	$(PY) tools/docs/document_types.py
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## format the code
 	$(PY) -m ruff check --fix $(SOURCES)
 	$(PY) -m ruff format $(SOURCES)
 
-bench: $(VENV)/.dev
-	$(PY) tools/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
+clean: ## remove the virtual environment, caches and what was built
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# --- the site and the playground
+
+# node and npm for the build, and a driver of Chromium: a hundred megabytes that nothing else needs
+$(VENV)/.playground: $(VENV)/.dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[playground]' && touch $@
+
+playground: $(VENV)/.playground ## build the page with simulated kernels in build/playground, for any file server
+	$(PY) tools/docs/playground.py
+
+# the playground is a page of the site; PLAYGROUND= leaves it out
+PLAYGROUND ?= build/playground
+docs: $(VENV)/.dev ## build the documents as a site in build/site, the playground included (PLAYGROUND= leaves it out)
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	$(if $(PLAYGROUND),@[ -f $(PLAYGROUND)/index.html ] || $(MAKE) --no-print-directory playground)
+	$(if $(PLAYGROUND),@cp -r $(PLAYGROUND) build/site/playground)
+
+playground-test: playground #+ the same, and run its tests in Chromium
+	$(PY) -m pytest -q -m browser tests/playground
+
+# --- recordings
+
+# a failed kernel is named and doesn't stop the others
+DIRECTORY ?= profiles
+profiles: $(VENV)/.dev ## record kernels into files (DIRECTORY=profiles ONLY="6.12 7.2"; all locked ones take minutes)
+	$(CHECK_HOST)
+	$(PY) tools/guests/profiles.py $(DIRECTORY) $(ONLY)
+
+distribution: $(VENV)/.dev #+ record the kernels of distributions/kprobe-sim-profiles again (ONLY="6.16 7.1"); minutes
+	$(CHECK_HOST)
+	$(PY) tools/guests/profiles.py --distribution $(ONLY)
+
+# ONLY="recorded documents 7.3"; each kernel needs a guest, and a minute
+corpus: $(VENV)/.dev #+ make the archives of distributions/kprobe-corpus (ONLY="recorded 7.3"), and corpus-table.md
+	$(PY) tools/corpus/corpus.py $(ONLY)
+	$(PY) tools/corpus/corpus_table.py
+
+# --- pages of docs/evidence
+
+changes: $(VENV)/.dev #+ ask all simulated kernels what changed from one to the next; writes changes.md
+	$(PY) tools/docs/changes.py
+
+growth: $(VENV)/.dev #+ what operations cost with many probes, instances and events; writes growth.md
+	$(PY) tools/bench/growth.py
+
+# installs trappy and LISA into .readers, hundreds of megabytes that nothing else needs
+readers: $(VENV)/.dev #+ test five parsers on the corpus, and break them; writes readers-table.md; minutes
+	$(PY) tools/corpus/readers.py
+
+transcripts: $(VENV)/.dev #+ run each verb of kprobe in a terminal, simulated and on a guest; writes transcripts.md
+	$(PY) tools/docs/transcripts.py
+
+vm-held: $(VENV)/.dev #+ compare each locked kernel's simulator with its guest (ONLY="6.16"); writes held.md; minutes each
+	$(CHECK_HOST)
+	$(PY) tools/guests/held.py $(ONLY)
+
+vm-matrix: $(VENV)/.dev #+ ask kernels and simulators for every feature; writes kernels.md and .html
+	$(CHECK_HOST)
+	$(PY) -m kprobe_vm matrix
+
+vm-programs: $(VENV)/.dev #+ trace-cmd, libtracefs and perf on the mount and on a guest; writes programs.md
+	$(CHECK_HOST)
+	$(PY) tools/docs/programs.py --write
+
+vm-scenarios: $(VENV)/.dev #+ play all scenarios with all options on guests and simulators (ONLY="6.1 7.3"); minutes each
+	$(CHECK_HOST)
+	$(PY) tools/guests/scenarios.py $(ONLY)
+
+# --- benchmarks
+
+bench: $(VENV)/.dev ## benchmarks, as ratios measured side by side (BEFORE=DIR: with an older checkout; ONLY=hit; RECORD=1)
+	$(PY) tools/bench/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
+
+bench-check: $(VENV)/.dev #+ a short run, compared with the last recorded figures; it warns and never fails
+	$(PY) tools/bench/bench.py --check
+
+# not LINES, which a shell may set for its terminal
+COUNT ?= 200000
+bench-lines: $(VENV)/.dev #+ CPU time per printed line, beside cat trace_pipe (COUNT=200000; KERNEL=6.12: in a guest, too)
+	$(PY) tools/bench/bench_lines.py $(COUNT)
+	$(if $(filter command line,$(origin KERNEL)),$(PY) tools/bench/bench_lines_guest.py $(KERNEL) $(COUNT))
 
 # needs trace-cmd; installs trappy and LISA into ~/.cache/kprobe-bench and makes a million lines there, once
-bench-parse: $(VENV)/.dev
-	$(PY) tools/bench_parse.py
+bench-parse: $(VENV)/.dev #+ how fast traces are parsed, compared with other parsers; writes bench-parse.md; minutes
+	$(PY) tools/bench/bench_parse.py
 
-growth: $(VENV)/.dev
-	$(PY) tools/growth.py
+bench-vm: $(VENV)/.dev #+ benchmarks of guests (KERNEL=6.12): boot, clone, requests, streams, the suite
+	$(CHECK_HOST)
+	$(PY) tools/bench/bench_vm.py $(KERNEL)
+	$(PY) tools/bench/bench_suite.py $(KERNEL)
 
-# not LINES, which a shell may say of its terminal
-COUNT ?= 200000
-bench-lines: $(VENV)/.dev
-	$(PY) tools/bench_lines.py $(COUNT)
-	$(if $(filter command line,$(origin KERNEL)),$(PY) tools/bench_lines_guest.py $(KERNEL) $(COUNT))
+# --- fuzzing
 
-transcripts: $(VENV)/.dev
-	$(PY) tools/transcripts.py
-
-kill9: COUNT = 500
-kill9: SECONDS = 0.15
-kill9: SEED = 18
-kill9: SERIES = 6.12
-kill9: $(VENV)/.dev
-	$(PY) tools/kill9.py $(SERIES) --seed $(SEED) --count $(COUNT) --seconds $(SECONDS) $(if $(GUEST),--guest) $(if $(SIGNALS),--signals)
-
-faults: COUNT = 6000
-faults: SEED = 32
-faults: $(VENV)/.dev
-	$(PY) tools/faults.py $(COUNT) --seed $(SEED)
-
-bench-check: $(VENV)/.dev
-	$(PY) tools/bench.py --check
-
-# atheris looks for bytes that run new code; it has no place in .[dev], as it comes for few machines
+# atheris searches for bytes that run new code; .[dev] leaves it out, as it is built for few machines
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[fuzz]' && touch $@
 
-SECONDS ?= 600
-fuzz: $(VENV)/.fuzz
-	nice $(PY) tools/fuzz.py $(ONLY) --seconds $(SECONDS)
+fuzz: $(VENV)/.fuzz #+ feed generated bytes to all that reads foreign files (ONLY=pages, SECONDS=600 for each)
+	nice $(PY) tools/fuzz/fuzz.py $(ONLY) --seconds $(or $(SECONDS),600)
 
-TEXTS ?= 5000
-forging: $(VENV)/.dev
-	nice $(PY) tools/forging.py --texts $(TEXTS) --seed $(or $(SEED),32)
+forging: $(VENV)/.dev #+ imitate records in strings on every kernel with every option (TEXTS=5000 SEED=32); minutes
+	nice $(PY) tools/fuzz/forging.py --texts $(or $(TEXTS),5000) --seed $(or $(SEED),32)
 
-bench-vm: $(VENV)/.dev
-	@$(PY) -m kprobe_vm check
-	$(PY) tools/bench_vm.py $(KERNEL)
-	$(PY) tools/bench_suite.py $(KERNEL)
+faults: COUNT = 6000
+faults: $(VENV)/.dev #+ sessions on a simulator that fails, lies and is noisy (COUNT=6000 SEED=32)
+	$(PY) tools/fuzz/faults.py $(COUNT) --seed $(or $(SEED),32)
 
-clean:
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
-	find . -name __pycache__ -prune -exec rm -rf {} +
+kill9: COUNT = 500
+kill9: SERIES = 6.12
+kill9: $(VENV)/.dev #+ kill sessions at random (COUNT=500 SECONDS=0.15 SEED=18 SERIES=6.12 GUEST=1 SIGNALS=1); minutes
+	$(PY) tools/fuzz/kill9.py $(SERIES) --seed $(or $(SEED),18) --count $(COUNT) --seconds $(or $(SECONDS),0.15) \
+	    $(if $(GUEST),--guest) $(if $(SIGNALS),--signals)

@@ -101,11 +101,16 @@ if TYPE_CHECKING:
 else:  # of which type checkers would learn that every name is there
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module
-
         if name == "__version__":
-            value: object = import_module(".version", __name__).version()
+            from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+            try:
+                value: object = version("kprobe-sim")
+            except PackageNotFoundError:  # a checkout that isn't installed
+                value = "0+unknown"
         elif name in __all__:
+            from importlib import import_module
+
             value = getattr(import_module(_MODULE_OF.get(name, "kprobe.errors")), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

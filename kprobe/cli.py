@@ -103,9 +103,9 @@ def _complete() -> int:
 
 
 def _version() -> str:
-    from .version import version
+    from . import __version__
 
-    return f"kprobe {version()}\n"
+    return f"kprobe {__version__}\n"
 
 
 def _output() -> Output:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 TAKEN, DIFFERS, REFUSED, UNASKED = "taken", "differs", "refused", "unasked"
-STATES = (TAKEN, DIFFERS, REFUSED, UNASKED)
 
 
 class NoKernel(KprobeError):
@@ -31,7 +30,7 @@ class NoKernel(KprobeError):
 
 
 class Verdict(NamedTuple):
-    """What a kernel makes of a statement: one of `STATES`, its answer, and what it means there that isn't meant."""
+    """What a kernel makes of a statement: taken, differs, refused or unasked; its answer, and how it differs."""
 
     kernel: Kernel
     state: str

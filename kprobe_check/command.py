@@ -96,13 +96,13 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
 
 
 def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
-    from kprobe.version import version
+    from kprobe import __version__
 
     shown: dict[str, Callable[[], str]] = {
         "text": lambda: formats.text(report),
         "markdown": lambda: formats.markdown(report),
         "json": lambda: formats.as_json(report),
-        "sarif": lambda: as_sarif(report, version()),
+        "sarif": lambda: as_sarif(report, __version__),
         "github": lambda: formats.github(report),
         "junit": lambda: formats.as_junit(report),
     }

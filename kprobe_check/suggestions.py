@@ -34,7 +34,6 @@ class Trial:
 
     def __init__(self, asked: Sequence[Asked]) -> None:
         self._asked = list(asked)
-        self._tried: dict[Statement, bool] = {}
 
     def suggestion(self, statement: Statement, answers: Sequence[Answer]) -> Suggestion | None:
         """Return the first text, by the fewest rewrites, that all kernels take as it is meant; None if none does."""

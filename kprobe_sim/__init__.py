@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 else:  # of which type checkers would learn that every name is there
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module
-
         if name == "__version__":
-            return import_module(f"{__name__}.version").version()
+            from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+            try:
+                return version("kprobe-sim")
+            except PackageNotFoundError:  # a checkout that isn't installed
+                return "0+unknown"
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
         # not kept here: pyfakefs has modules that were imported in a test imported again after it
         found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         return found

@@ -170,9 +170,9 @@ class _Version(argparse.Action):
     """Prints the version, which takes a while to find."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from kprobe_sim.version import version
+        from kprobe_sim import __version__
 
-        parser.exit(show(f"{parser.prog.split()[0]} {version()}"))  # without the verb
+        parser.exit(show(f"{parser.prog.split()[0]} {__version__}"))  # without the verb
 
 
 def _parser() -> _CommandLine:

@@ -77,6 +77,8 @@ def where_else(spec: str) -> str:
     """Say which distribution has a kernel, and how to get it; "" if none has it."""
     for name, releases in BROUGHT.items():
         if release := fitting(spec, releases):
-            way = f"in a checkout of kprobe-sim, `pip install ./distributions/{name}` installs it (docs/install.md)"
+            way = (
+                f"in a checkout of kprobe-sim, `pip install ./distributions/{name}` installs it (docs/start/install.md)"
+            )
             return f"the distribution {name} has {release}: {way}"
     return ""

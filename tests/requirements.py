@@ -148,9 +148,6 @@ TABLE = {
     "root": Requirement(otherwise="run as root as well", there=_is_root, asked=False),
     "an ordinary user": Requirement(otherwise="run as a user as well", there=_is_root, asked=False),
     # what isn't part of the project, and no package has
-    "$KPROBE_DOCUMENTS": Requirement(
-        otherwise="it names a directory with the five documents", there=lambda name: name[1:] in os.environ, asked=False
-    ),
     "$TRACE_PROCESSOR": Requirement(
         otherwise="it names Perfetto's trace_processor_shell", there=lambda name: name[1:] in os.environ, asked=False
     ),

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import import_scan as scan  # beside this file, which isn't in a package
+from . import import_scan as scan
 
 ROOT = Path(__file__).parent.parent
 HOMES = scan.HOMES

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-TOOLS = Path(__file__).parent.parent / "tools"
+TOOLS = Path(__file__).parent.parent / "tools" / "bench"
 CPUINFO = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz\nflags\t: fpu\n"
 
 

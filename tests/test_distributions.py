@@ -18,11 +18,11 @@ from kprobe_sim.scenarios.choices import chosen_kernels
 ROOT = Path(__file__).parent.parent
 OLD = (
     "the distribution kprobe-sim-profiles-old has {}: in a checkout of kprobe-sim, "
-    "`pip install ./distributions/kprobe-sim-profiles-old` installs it (docs/install.md)"
+    "`pip install ./distributions/kprobe-sim-profiles-old` installs it (docs/start/install.md)"
 )
 NEWER = (
     "the distribution kprobe-sim-profiles has {}: in a checkout of kprobe-sim, "
-    "`pip install ./distributions/kprobe-sim-profiles` installs it (docs/install.md)"
+    "`pip install ./distributions/kprobe-sim-profiles` installs it (docs/start/install.md)"
 )
 HERE = "5.10, 6.1, 6.12, 7.2, 7.3"
 
@@ -49,7 +49,7 @@ def test_the_table_has_what_they_bring(name: str) -> None:
         ("4.19.108", OLD.format("4.19.108")),
         ("6.19", NEWER.format("6.19.14+deb13-cloud-amd64")),
         ("6.12-rt-amd64", NEWER.format("6.12.117+deb13-rt-amd64")),
-        ("6.5", "others can be installed or recorded: docs/profiles.md"),
+        ("6.5", "others can be installed or recorded: docs/guides/profiles.md"),
     ],
 )
 def test_every_way_to_name_a_kernel_names_what_has_it(spec: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,8 @@ A block marked `python` is run; a block marked `text` after it is its output.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import json
 import os
 import re
 import shlex
@@ -36,17 +38,17 @@ from kprobe_text.parse.command import HELP as PARSE
 ROOT = Path(__file__).parent.parent
 GUIDES = (
     "README.md",
-    "docs/tracer.md",
-    "docs/probing.md",
-    "docs/check.md",
-    "docs/simulator.md",
-    "docs/guests.md",
-    "docs/readers.md",
-    "docs/limits.md",
+    "docs/guides/tracer.md",
+    "docs/guides/probing.md",
+    "docs/guides/check.md",
+    "docs/guides/simulator.md",
+    "docs/start/guests.md",
+    "docs/guides/readers.md",
+    "docs/reference/limits.md",
 )
 DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
-README_WORDS = 1000
+WORDS = {"README.md": 700, "ARCHITECTURE.md": 1800, "docs/guides/*.md": 900}
 SECONDS = 30.0  # for a command; one in a guest has four times as long
 ANY = "[...]"
 INTERRUPT = "^C"
@@ -299,7 +301,7 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     """Every verb is named in its command's guide, after the command or in the sentence on it."""
     found = helps(capsys)
     assert {"kprobe-sim run", "kprobe-vm boot"} <= set(found)
-    for command, guide in (("kprobe-sim", "docs/simulator.md"), ("kprobe-vm", "docs/guests.md")):
+    for command, guide in (("kprobe-sim", "docs/guides/simulator.md"), ("kprobe-vm", "docs/start/guests.md")):
         named = set(re.findall(r"[\w-]+", " ".join(SPAN.findall(document(guide)))))
         assert {name for name in found if name.startswith(command) and name.split()[-1] not in named} == set()
 
@@ -310,7 +312,7 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
         "kprobe_sim/pytest_plugin/__init__.py",
         "kprobe_sim/pytest_plugin/options.py",
         "tests/conftest.py",
-        "tools/environment.py",
+        "tools/setup/environment.py",
     )
     texts = [help_text(), CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
@@ -326,8 +328,9 @@ def test_make() -> None:
     named = {match for name in DOCUMENTS for match in re.findall(r"`make ([a-z0-9-]+)", document(name))}
     assert named >= {"demo", "test", "vm-test", "check", "bench"}
     assert named - targets() == set()
-    shown = set(re.findall(r"echo 'make ([a-z0-9-]+)", document("Makefile")))
-    assert shown == targets() - {"help"}
+    shown = re.findall(r"^([a-z0-9-]+):.* #([#+]) ", document("Makefile"), re.MULTILINE)
+    assert {name for name, _ in shown} == targets()
+    assert len([name for name, mark in shown if mark == "#"]) <= 1 + 12  # help, and what it lists
 
 
 def test_commands_are_named() -> None:
@@ -343,23 +346,74 @@ def test_variables() -> None:
     assert {word for word in named if f'"{word}"' not in sources and f"`{word}`" not in sources} == set()
 
 
-def test_the_readme_is_short() -> None:
-    assert len(document("README.md").split()) <= README_WORDS
+@pytest.mark.parametrize(("pattern", "most"), WORDS.items())
+def test_what_people_read_is_short(pattern: str, most: int) -> None:
+    words = {path: len(path.read_text(encoding="utf-8").split()) for path in ROOT.glob(pattern)}
+    assert words
+    assert {str(path.relative_to(ROOT)): count for path, count in words.items() if count > most} == {}
 
 
-def test_the_readme_s_parsers_are_broken_as_was_measured() -> None:
-    example = document("docs/readers-table.md").partition("README.md's example:\n\n")[2]
+def test_the_readme_leads_to_every_folder() -> None:
+    named = set(SPAN.findall(document("README.md")))
+    folders = {f"docs/{Path(page).parts[1]}/" for page in PAGES if page.count("/") == 2}
+    assert folders | {"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md"} <= named
+
+
+def test_the_guide_s_parsers_are_broken_as_was_measured() -> None:
+    example = document("docs/evidence/readers-table.md").partition("The guide's example:\n\n")[2]
     assert len(example.splitlines()) == 4
-    assert example in document("README.md")
+    assert example in document("docs/guides/readers.md")
 
 
-def test_the_readme_leads_to_every_document() -> None:
-    pages = {page for page in PAGES if not page.startswith("docs/kernel/")} | {"docs/kernel/README.md"}
-    assert pages - set(SPAN.findall(document("README.md"))) == set()
+# the site
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"^ +- ([\w/-]+\.md)$", document("mkdocs.yml"), re.MULTILINE)
+    assert sorted(f"docs/{name}" for name in named) == sorted(PAGES)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly: a link or an anchor that leads nowhere is an error."""
+    pytest.importorskip("material", reason="the extra [docs] isn't installed")
+    directory = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", directory],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.mark.slow
+def test_the_site_has_every_page_and_a_search(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    assert len({entry["location"].partition("#")[0] for entry in index["docs"]}) == len(PAGES)
+
+
+@pytest.mark.slow
+def test_the_site_asks_no_other_server_for_anything(site: Path) -> None:
+    loaded = re.compile(r"<(?:script|img|iframe)[^>]*src=\"?(https?://[^\" >]+)|<link[^>]*href=\"?(https?://[^\" >]+)")
+    assert {
+        match for page in site.rglob("*.html") for match in loaded.findall(page.read_text(encoding="utf-8"))
+    } == set()
+
+
+@pytest.mark.slow
+def test_lists_and_tables_are_shown_as_such(site: Path) -> None:
+    """Python-Markdown wants an empty line before a list or a table, which other renderers don't."""
+    paragraph = re.compile(r"<p>(?:(?!</p>).)*?\n(?:[-*] |\d+\. |\|)", re.DOTALL)
+    assert {
+        str(page.relative_to(site)) for page in site.rglob("index.html") if paragraph.search(page.read_text())
+    } == set()
 
 
 def test_a_hosted_ci_begins_with_six_lines_for_the_simulator() -> None:
-    first, second = (block.text for block in blocks("docs/ci.md") if block.language == "yaml")
+    first, second = (block.text for block in blocks("docs/guides/ci.md") if block.language == "yaml")
     assert len(first.splitlines()) == 6
     assert "qemu" not in first
     assert "qemu" in second
@@ -370,7 +424,7 @@ def test_a_hosted_ci_begins_with_six_lines_for_the_simulator() -> None:
 
 def test_specs() -> None:
     """The guide's examples of a SPEC are of backends that there are, and every backend has one."""
-    table = document("docs/tracer.md").partition("| SPEC |")[2].partition("\n\n")[0]
+    table = document("docs/guides/tracer.md").partition("| SPEC |")[2].partition("\n\n")[0]
     specs = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
     kinds = {point.name for point in entry_points(group="kprobe.tracefs")} | {"local"}
     assert {spec.partition(":")[0] for spec in specs} == kinds
@@ -382,12 +436,28 @@ def sources_of() -> list[Path]:
     return sorted(path for home in homes for path in home.rglob("*.py"))
 
 
+def test_what_the_architecture_names_exists() -> None:
+    named = re.findall(r"`((?:kprobe|kprobe_\w+)(?:\.\w+)*):([\w.]+)`", document("ARCHITECTURE.md"))
+    assert len(named) > 25
+    assert {f"{module}:{name}" for module, name in named if not stands_there(module, name)} == set()
+
+
+def stands_there(module: str, name: str) -> bool:
+    try:
+        value: object = importlib.import_module(module)
+        for part in name.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
 def is_there(path: str) -> bool:
     return any(True for _ in ROOT.glob(path.rstrip("/"))) if path.strip("/") else True
 
 
-# docs/kernels.md quotes what kernels print
-@pytest.mark.parametrize("name", sorted({*DOCUMENTS, *PAGES, "KNOWN_DIFFERENCES.md"} - {"docs/kernels.md"}))
+# docs/evidence/kernels.md quotes what kernels print; the log of changes names the paths of its day
+@pytest.mark.parametrize("name", sorted({*DOCUMENTS, *PAGES} - {"docs/evidence/kernels.md", "CHANGELOG.md"}))
 def test_paths(name: str) -> None:
     """A path in a span or a link exists, if it begins in this repository."""
     text = document(name)

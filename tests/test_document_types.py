@@ -1,4 +1,4 @@
-"""tools/document_types.py: the blocks of the documents as modules, and what mypy says of them by page and line."""
+"""tools/docs/document_types.py: the blocks of the documents as modules, and what mypy says of them by page and line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-TOOL = Path(__file__).parent.parent / "tools" / "document_types.py"
+TOOL = Path(__file__).parent.parent / "tools" / "docs" / "document_types.py"
 PAGE = """\
 # A page
 

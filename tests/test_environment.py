@@ -19,7 +19,7 @@ def make(directory: Path, ensurepip: str, tmp_path: Path) -> subprocess.Complete
     (place / "__init__.py").touch()
     (place / "__main__.py").write_text(ensurepip)
     return subprocess.run(
-        [sys.executable, ROOT / "tools" / "environment.py", directory],
+        [sys.executable, ROOT / "tools" / "setup" / "environment.py", directory],
         env={**os.environ, "PYTHONPATH": str(place.parent)},
         capture_output=True,
         text=True,

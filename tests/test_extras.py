@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm/kprobe_vm", "vm/kprobe_lab")
-OURS = ("dev", "fuzz", "playground")  # of those who work on kprobe-sim
+OURS = ("dev", "docs", "fuzz", "playground")  # of those who work on kprobe-sim
 APART = (*OURS, "engines", "all")  # not in [all]: engines are for a page's queries
 # the extra that errors name for each library that the packages import
 EXTRA = {
@@ -72,7 +72,7 @@ def extras() -> dict[str, list[str]]:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    for pattern in ("*.md", "docs/**/*.md", "distributions/**/*.md", "man/*", "bin/*", "tools/*.py", *places()):
+    for pattern in ("*.md", "docs/**/*.md", "distributions/**/*.md", "man/*", "bin/*", "tools/*/*.py", *places()):
         for path in sorted(ROOT.glob(pattern)):
             if path.name != "CHANGELOG.md":
                 yield str(path.relative_to(ROOT)), path.read_text("utf-8")
@@ -84,7 +84,7 @@ def places() -> list[str]:
 
 def imports() -> Iterator[tuple[str, str]]:
     """Yield each library of others that a module of the packages imports."""
-    known = {*sys.stdlib_module_names, *(package.removeprefix("vm/") for package in PACKAGES)}
+    known = {*sys.stdlib_module_names, *(Path(package).name for package in PACKAGES)}
     for pattern in places():
         for path in sorted(ROOT.glob(pattern)):
             source = path.read_text("utf-8")
@@ -123,7 +123,7 @@ def test_all_is_all_that_users_may_want() -> None:
 
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
     rows = {row[0]: row[1] for row in re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", page, re.MULTILINE)}
     assert set(rows) - {"kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus"} == set(extras()) - set(OURS)
     for extra, names in extras().items():
@@ -135,7 +135,7 @@ def test_the_table_of_extras_is_that_of_the_project() -> None:
 
 @pytest.mark.parametrize("name", ["kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus"])
 def test_the_table_has_every_distribution(name: str) -> None:
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    page = (ROOT / "docs" / "start" / "install.md").read_text("utf-8")
     assert f"| `pip install ./distributions/{name}` |" in page
     declared = tomllib.loads((ROOT / "distributions" / name / "pyproject.toml").read_text("utf-8"))
     assert declared["project"]["name"] == name

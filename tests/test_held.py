@@ -1,4 +1,4 @@
-"""tools/held.py: what is put to both sides, what counts as the same, and the rows of its page."""
+"""tools/guests/held.py: what is put to both sides, what counts as the same, and the rows of its page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
-TOOL = Path(__file__).parent.parent / "tools" / "held.py"
+TOOL = Path(__file__).parent.parent / "tools" / "guests" / "held.py"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs" / "kernel").glob("*.md"))
 RULES = [page for page in PAGES if page.name != "README.md"]
 SOURCES = [
     path
-    for directory in ("kprobe", "kprobe_sim", "vm", "tests", "tools")
+    for directory in ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm", "tests", "tools")
     for path in sorted((ROOT / directory).rglob("*.py"))
     if path != Path(__file__)
 ]
@@ -97,7 +97,7 @@ def test_each_page_is_in_the_index() -> None:
 
 def test_citations_lead_somewhere() -> None:
     broken = []
-    for path in (*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+    for path in (*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for page, place in CITATION.findall(path.read_text("utf-8")):
             if not (ROOT / "docs" / "kernel" / page).exists() or (place and place not in anchors(page)):
                 broken.append(f"{path.relative_to(ROOT)}: {page}#{place}")

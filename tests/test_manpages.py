@@ -19,7 +19,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_they_are_up_to_date(loaded: Callable[[Path], ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert loaded(ROOT / "tools" / "manpages.py").main(["--check"]) == 0
+    assert loaded(ROOT / "tools" / "docs" / "manpages.py").main(["--check"]) == 0
 
 
 @pytest.mark.requires("mandoc", "groff")

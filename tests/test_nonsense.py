@@ -1,4 +1,4 @@
-"""tools/nonsense.py: whatever a file of any kind holds, it is read, or refused in a line that names it, and in time."""
+"""tools/fuzz/nonsense.py: a file of any kind is read, or refused in time and in a line that names it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "fuzz"))
 
 import nonsense
 

@@ -1,4 +1,4 @@
-"""tools/profiles.py: which kernels are recorded, what stays in the directory, and what is said of one that fails."""
+"""tools/guests/profiles.py: which kernels are recorded, what stays in the directory, how a failure is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kprobe_vm.errors import MachineError
 
 from .kprobe_sim import toy_profile
 
-TOOL = Path(__file__).parent.parent / "tools" / "profiles.py"
+TOOL = Path(__file__).parent.parent / "tools" / "guests" / "profiles.py"
 EXTRA = ["6.12-amd64", "6.12-rt-amd64", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1"]  # of the lock, not packaged
 
 

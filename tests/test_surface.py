@@ -111,13 +111,14 @@ def test_the_version_is_that_of_the_project() -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_the_version_of_a_checkout_that_is_not_installed(name: str) -> None:
+def test_the_version_of_a_checkout_that_is_not_installed(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to(PACKAGES[name])  # pip leaves facts of what it installed beside the package itself
     code = (
-        f"import sys; sys.path[:0] = [{str(PACKAGES[name].parent)!r}]; import {name}; print({name}.__version__); "
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import {name}; print({name}.__version__); "
         "print('importlib.metadata' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == [kprobe.__version__, "True"], done.stderr
+    assert done.stdout.split() == ["0+unknown", "True"], done.stderr
 
 
 @pytest.mark.parametrize("command", ["kprobe", "kprobe-sim", "kprobe-vm"])

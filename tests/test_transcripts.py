@@ -1,4 +1,4 @@
-"""docs/transcripts.md: each verb and option of `kprobe` is there, on the simulator and on a guest."""
+"""docs/evidence/transcripts.md: each verb and option of `kprobe` is there, on the simulator and on a guest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kprobe.options.table import OPTIONS, verbs
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "transcripts.md").read_text()
+PAGE = (ROOT / "docs" / "evidence" / "transcripts.md").read_text()
 COMMANDS = [line.split() for line in PAGE.splitlines() if line.startswith("$ kprobe ")]
 # what needs a process of its own, a terminal that is watched, or other programs; each has tests of its own
 NOT_SHOWN = {"-F", "-p", "-L", "--follow", "--top-level", "--try", "-h", "--help"}
@@ -36,6 +36,6 @@ def test_each_is_shown_on_the_simulator_and_on_a_guest() -> None:
 
 def test_a_terminal_is_read_as_it_stands_at_the_end(loaded: Callable[[Path], ModuleType]) -> None:
     """What is drawn over is gone, what has scrolled away is kept, and a failure is told."""
-    shown = loaded(ROOT / "tools" / "transcripts.py").shown
+    shown = loaded(ROOT / "tools" / "docs" / "transcripts.py").shown
     assert shown("printf 'one\\rtwo\\n'; seq 30") == ["two", *map(str, range(1, 31))]
     assert shown("false") == ["(status 1)"]

@@ -141,7 +141,7 @@ OPTIONS = (
     ),
     Option("--version", "print the version", verbs=(TRACE, *OWN)),
     Option("--dry-run", "only show what it would do", verbs=("clean",)),
-    Option("--json", "print JSON, one object per line: docs/json.md", verbs=(TRACE, "list", "doctor")),
+    Option("--json", "print JSON, one object per line: docs/reference/json.md", verbs=(TRACE, "list", "doctor")),
     Option("--csv", "print CSV, one row per record; an event's values are JSON in the column fields"),
     Option(
         "--latency",

@@ -4,7 +4,8 @@
     from kprobe_corpus.parsers import answer  # makes such a CMD of a Python function
 
 Uses `kprobe_corpus.traces` for the texts; `breaking` imports hypothesis when it searches.  Start with `comparison`,
-then `running` and `report`; docs/readers.md is for users, docs/reader-schema.md the language of answers.
+then `running` and `report`; docs/guides/readers.md is for users; docs/reference/reader-schema.md is the
+language of answers.
 """
 
 TYPE_CHECKING = False

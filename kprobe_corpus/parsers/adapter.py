@@ -29,7 +29,7 @@ FILES = {
 
 
 def answer(read: Read) -> None:
-    """Answer for `read`, which gets a text as bytes and gives its records as mappings: docs/reader-schema.md.
+    """Answer for `read`, which gets a text as bytes and gives its records as mappings: docs/reference/reader-schema.md.
 
     The text is that on standard input.  With --stay standard input names a directory a line, whose texts are answered
     one after the other, each followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew

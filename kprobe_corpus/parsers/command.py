@@ -29,8 +29,8 @@ HELP = """\
 USAGE: kprobe test-parser [--break] [OPTION ...] -- CMD [ARGUMENT ...]
 
 Compare the answers of a parser of trace text with what is known to be true. CMD gets a text on its standard input and
-answers in JSON Lines, one record per line: docs/reader-schema.md. What a parser never reports for any text (flags,
-stacks) isn't held against it, but is mentioned.
+answers in JSON Lines, one record per line: docs/reference/reader-schema.md. What a parser never reports for any text
+(flags, stacks) isn't held against it, but is mentioned.
 
   --corpus DIR      texts with their truth as kprobe corpus export writes them (default: the installed corpus)
   --kernels LIST    only texts of these kernels, separated by commas; * stands for any text (6.*,7.2)

@@ -51,8 +51,8 @@ class TraceText:
     ) -> bool:
         """Return True if `read` makes of the text what is true, and says what it guessed.
 
-        `read` gives records as docs/reader-schema.md has them; those of `types` are compared, with all keys that it
-        says anything of in this text.  Raise AssertionError with the first line that was misread.
+        `read` gives records as docs/reference/reader-schema.md has them; those of `types` are compared, with all keys
+        that it says anything of in this text.  Raise AssertionError with the first line that was misread.
         """
         answers = [record_of(json.dumps(record).encode()) for record in read(self.text)]
         for number, record in enumerate(answers, 1):

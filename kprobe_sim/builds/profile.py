@@ -321,7 +321,9 @@ def load(spec: str = "") -> Profile:
             return _elsewhere(named)
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
-        release = chosen(spec, there, where_else(spec) or "others can be installed or recorded: docs/profiles.md")
+        release = chosen(
+            spec, there, where_else(spec) or "others can be installed or recorded: docs/guides/profiles.md"
+        )
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
 
 

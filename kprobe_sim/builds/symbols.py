@@ -93,12 +93,11 @@ class SymbolTable:
         """Return the names of the loaded modules."""
         return self._modules
 
-    def traceable_names(self) -> Iterator[str]:
-        """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
-        return (name for _, name in self.traceable_places())
-
     def traceable_places(self) -> Iterator[tuple[int, str]]:
-        """Yield the same with the address where ftrace's call is."""
+        """Yield the address of ftrace's call and the line of available_filter_functions, in the order of that file.
+
+        They are ordered by address; modules and added functions come last.
+        """
         recorded, names = self.recorded, self.recorded.names()
         kinds, modules = recorded.kinds()
         addresses = recorded.addresses.whole().tolist()

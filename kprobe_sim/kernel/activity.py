@@ -1,4 +1,4 @@
-"""Activities: the calls that a simulated machine makes; their file is described in docs/activities.md."""
+"""Activities: the calls that a simulated machine makes; their file is described in docs/reference/activities.md."""
 
 from __future__ import annotations
 

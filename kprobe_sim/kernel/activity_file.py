@@ -1,4 +1,4 @@
-"""The file of an activity (docs/activities.md), once its TOML is read: every key, value and range is looked at."""
+"""The file of an activity (docs/reference/activities.md) as read from TOML: checks every key, value and range."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def kernel(tracefs: Tracefs, tracefs_backend: Backend) -> SimulatedKernel:
 
 @pytest.fixture
 def trace_text(request: pytest.FixtureRequest) -> TraceText:
-    """A text of the corpus; `trace_text.check(read)` holds a parser to it: docs/readers.md."""
+    """A text of the corpus; `trace_text.check(read)` holds a parser to it: docs/guides/readers.md."""
     found: TraceText = request.param
     return found
 

@@ -183,7 +183,11 @@ class Readings:
         self._pairs = pairs(b"")
 
     def read(self, body: bytes, *, decimal: bool, is_trial: bool = False) -> Reading:
-        """Do what `probe_arguments` does; the fields are the caller's. A trial is of text that is read to the end."""
+        """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
+
+        If the pairs can't be read to the end, the text of what isn't understood is the value of the name before it, and
+        all that follows is a guess. The fields are the caller's. A trial is of text that is read to the end.
+        """
         if body != self._last[0] or decimal != self._last[1]:
             last, self._last = self._last, self._earlier
             self._earlier = last
@@ -201,15 +205,6 @@ class Readings:
             self._asked, self._pairs = asked, pairs(body, texts, signed)
         fields, complete = self._pairs
         return fields.copy(), complete
-
-
-def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
-    """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
-
-    If the pairs can't be read to the end, the text of what isn't understood is the value of the name before it, and all
-    that follows is a guess.
-    """
-    return _finished(body, *attempted(body, decimal=decimal), decimal)
 
 
 def attempted(body: bytes, *, decimal: bool = False) -> tuple[list[_Argument], bool, bool]:

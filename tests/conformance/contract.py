@@ -462,7 +462,7 @@ BY_README: dict[str, dict[str, object]] = {
     },
 }
 
-# {way: {case: (what it answers otherwise, why)}}; docs/ways.md is made of these
+# {way: {case: (what it answers otherwise, why)}}; docs/evidence/ways.md is made of these
 DIFFERENT: dict[str, dict[str, tuple[object, str]]] = {
     "in-process": {},
     "patched": {},

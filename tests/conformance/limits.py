@@ -1,7 +1,7 @@
 """What limits.c prints on a kernel, and what of that a mount can't answer.
 
-The mount is tested in tests/kprobe_sim/expose/test_limits.py, a guest in tests/kprobe_vm/test_limits.py; docs/ways.md
-shows what differs.
+The mount is tested in tests/kprobe_sim/expose/test_limits.py, a guest in tests/kprobe_vm/test_limits.py;
+docs/evidence/ways.md shows what differs.
 """
 
 from __future__ import annotations

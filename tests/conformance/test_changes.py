@@ -1,4 +1,4 @@
-"""Operations by which kernels are compared (docs/changes.md), on the kernel under test and on its simulator."""
+"""Operations that compare kernels (docs/evidence/changes.md), on the kernel under test and on its simulator."""
 
 from __future__ import annotations
 

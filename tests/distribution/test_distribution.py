@@ -184,8 +184,8 @@ def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
 
 
 def interpreters() -> ModuleType:
-    """Return tools/interpreters.py, which isn't in a package."""
-    spec = importlib.util.spec_from_file_location("interpreters", ROOT / "tools" / "interpreters.py")
+    """Return tools/setup/interpreters.py, which isn't in a package."""
+    spec = importlib.util.spec_from_file_location("interpreters", ROOT / "tools" / "setup" / "interpreters.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -16,7 +16,7 @@ PACKAGED = ("5.10", "6.1", "6.12", "7.2", "7.3")
 
 @pytest.fixture(scope="module")
 def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(ROOT / "tools" / "check_table.py")
+    return loaded(ROOT / "tools" / "docs" / "check_table.py")
 
 
 def rows(text: str) -> list[list[str]]:
@@ -31,7 +31,7 @@ def mark(cell: str) -> str:
 
 
 def test_the_page(tool: Any) -> None:
-    page = rows((ROOT / "docs" / "check-table.md").read_text(encoding="utf-8"))
+    page = rows((ROOT / "docs" / "evidence" / "check-table.md").read_text(encoding="utf-8"))
     columns = [page[0].index(kernel) for kernel in PACKAGED]
     shown = [[row[0], *(mark(row[column]) for column in columns)] for row in page]
     fresh = []
@@ -40,7 +40,9 @@ def test_the_page(tool: Any) -> None:
     assert shown == fresh
     assert len(shown) > 50
     titles = [source.title for source in tool.sources()]
-    assert titles == re.findall(r"^## (.*)$", (ROOT / "docs" / "check-table.md").read_text(encoding="utf-8"), re.M)
+    assert titles == re.findall(
+        r"^## (.*)$", (ROOT / "docs" / "evidence" / "check-table.md").read_text(encoding="utf-8"), re.M
+    )
 
 
 def test_a_sample_is_the_same_for_the_same_seed(tool: Any) -> None:

@@ -234,7 +234,7 @@ def test_revision_13_has_no_names() -> None:
 
 
 def test_the_profiles_are_what_the_tool_writes(loaded: Callable[[Path], ModuleType], tmp_path: Path) -> None:
-    loaded(ROOT / "tools" / "document_profiles.py").write(tmp_path)
+    loaded(ROOT / "tools" / "old_kernels" / "document_profiles.py").write(tmp_path)
     for release in ("2.6.31-2009-v13", "2.6.32-2009"):
         for path in (tmp_path / release).iterdir():
             assert ((profile.DOCUMENTS / release) / path.name).read_bytes() == path.read_bytes()

@@ -98,7 +98,7 @@ def test_what_there_is_is_named_where_nothing_fits(site: Site) -> None:
         ValueError, match=r"no profile of kernel '6\.9'; there are: .*5\.10\.0.*, 6\.8\.12-toy, 6\.12"
     ) as caught:
         SimulatedKernel("6.9")
-    assert str(caught.value).endswith("-cloud-amd64; others can be installed or recorded: docs/profiles.md")
+    assert str(caught.value).endswith("-cloud-amd64; others can be installed or recorded: docs/guides/profiles.md")
 
 
 def test_an_entry_point_without_its_package_is_passed_over(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""docs/limits.md is held to the simulator: its kernels, and the files that it says aren't simulated."""
+"""docs/reference/limits.md is held to the simulator: its kernels, and the files that it says aren't simulated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kprobe_sim.builds.profile import available, load, ordered
 from kprobe_sim.tree.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES, TOP
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
 DISTRIBUTION = ROOT / "distributions" / "kprobe-sim-profiles" / "src" / "kprobe_sim_profiles"
 BEHAVE = {*CONTROL, *KNOBS, *TOP, *PROBE_FILES, *PLAIN, "available_tracers"}  # the last ones never change
 

@@ -1,4 +1,4 @@
-"""`tools/faults.py`: sessions under random faults end in their time and leave nothing that they don't name."""
+"""`tools/fuzz/faults.py`: sessions under random faults end in their time and leave nothing that they don't name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "faults.py"
+TOOL = Path(__file__).parents[2] / "tools" / "fuzz" / "faults.py"
 
 
 @pytest.mark.slow

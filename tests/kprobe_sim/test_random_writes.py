@@ -1,6 +1,6 @@
 """Bytes of any kind into every writable file: a refusal with an errno of the kernel, and all stands afterwards.
 
-tools/random_writes.py does the same a million times.
+tools/fuzz/random_writes.py does the same a million times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TOOL = Path(__file__).parents[2] / "tools" / "random_writes.py"
+TOOL = Path(__file__).parents[2] / "tools" / "fuzz" / "random_writes.py"
 WRITES = 4000
 
 

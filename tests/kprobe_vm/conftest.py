@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kprobe_vm import Machine
 from kprobe_vm.agent.channel import Channel
 from kprobe_vm.errors import MachineClosed, MachineDied
-from kprobe_vm.guest.backend import Spec
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.root import agent
 
+from ..guests import pytest_generate_tests, series  # noqa: TID252  # the tests are no package that has a name
 
-def asked(config: pytest.Config) -> list[str]:
-    """The kernels that the tests with a guest run on: those of `--tracefs vm:...`, else $KERNEL, else 6.1."""
-    specs = [spec.partition(":") for spec in config.getoption("tracefs", None) or []]
-    kernels = [Spec.parse(argument).kernel for name, _, argument in specs if name == "vm"]
-    return kernels or [os.environ.get("KERNEL", "6.1")]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """With several kernels each test that asks for one runs on each."""
-    kernels = asked(metafunc.config)
-    own = any("series" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
-    if len(kernels) > 1 and "series" in metafunc.fixturenames and not own:
-        metafunc.parametrize("series", kernels, scope="session")
-
-
-@pytest.fixture(scope="session")
-def series(pytestconfig: pytest.Config) -> str:
-    """The kernel that a test with a guest runs on."""
-    return asked(pytestconfig)[0]
+__all__ = ["pytest_generate_tests", "series"]
 
 
 @pytest.fixture(scope="session")
@@ -80,24 +59,3 @@ def local_channel(agent_program: Path) -> Iterator[Channel]:
             channel.fail(MachineClosed("the test has ended"))
             channel.close()
             process.wait(10)
-
-
-TOYS = Path(__file__).parent / "toys"
-
-
-@pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The shards for tests, which the workers can import too."""
-    monkeypatch.syspath_prepend(str(TOYS))
-    import toy_shards
-
-    yield toy_shards
-    del sys.modules["toy_shards"]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False

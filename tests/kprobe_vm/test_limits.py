@@ -1,4 +1,4 @@
-"""What limits.c prints in a guest: docs/ways.md says what of that a mount answers otherwise."""
+"""What limits.c prints in a guest: docs/evidence/ways.md says what of that a mount answers otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools/playground.py: what goes into the page's library, and a package that isn't what the lock says."""
+"""tools/docs/playground.py: what goes into the page's library, and a package that isn't what the lock says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kprobe_sim.builds.profile import load
 from kprobe_sim.builds.prototypes import PrototypeTable
 
-TOOL = Path(__file__).parents[2] / "tools" / "playground.py"
+TOOL = Path(__file__).parents[2] / "tools" / "docs" / "playground.py"
 
 
 @pytest.fixture

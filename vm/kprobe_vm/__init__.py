@@ -21,7 +21,10 @@ if not TYPE_CHECKING:  # type checkers would learn of it that every name is ther
 
             return Machine
         if name == "__version__":
-            from kprobe_vm.version import version
+            from importlib.metadata import PackageNotFoundError, version  # slow to import
 
-            return version()
+            try:
+                return version("kprobe-sim")
+            except PackageNotFoundError:  # a checkout that isn't installed
+                return "0+unknown"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,11 +60,12 @@ def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
         packages=options.package,
         modules=options.modules,
         template=template,
+        environment=options.environment,
     )
 
 
 def _kernels(options: argparse.Namespace) -> Kernels:
-    return Kernels(Cache.of(os.environ), options.progress)
+    return Kernels(Cache.of(os.environ), options.progress, environment=options.environment)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -85,12 +86,12 @@ def _list(options: argparse.Namespace) -> int:
 def _update(options: argparse.Namespace) -> int:
     from kprobe_vm.images.additions import forget
 
-    environment = {name: value for name, value in os.environ.items() if name != "KPROBE_VM_LOCK"}
+    environment = dict(options.environment)
+    named = environment.pop("KPROBE_VM_LOCK", None)
     cache = Cache.of(environment)
-    named = options.lock or os.environ.get("KPROBE_VM_LOCK")
     own = Path(named).expanduser() if named else None
     locks = Locks([*([Lock.read(own)] if own else []), *Locks.of(environment, cache).locks])
-    kernels = Kernels(cache, options.progress, locks=locks)
+    kernels = Kernels(cache, options.progress, locks=locks, environment=environment)
     known = {lock_name(release_of(row.package)): row for row in kernels.locks.kernels()}
     rows, status = {}, 0
     for spec in options.series or sorted(known, key=version_key):
@@ -236,9 +237,9 @@ class _Version(argparse.Action):
     """Prints the version, which takes a while to find."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from kprobe_vm.version import version
+        from kprobe_vm import __version__
 
-        print(parser.prog.split()[0], version(), flush=True)  # without the verb
+        print(parser.prog.split()[0], __version__, flush=True)  # without the verb
         parser.exit()
 
 
@@ -365,9 +366,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser.read(own)
         options.command = command
         options.progress = (lambda _line: None) if options.quiet else ProgressPrinter()
-        for name in ("index", "keyring", "lock"):
-            if (value := getattr(options, name, None)) and options.function is not _update:
-                os.environ[f"KPROBE_VM_{name.upper()}"] = value
+        sources = {f"KPROBE_VM_{name.upper()}": getattr(options, name, None) for name in ("index", "keyring", "lock")}
+        options.environment = os.environ | {name: value for name, value in sources.items() if value}
         status = int(options.function(options))
         sys.stdout.flush()
         return status

@@ -1,5 +1,5 @@
 """Profiles of kernels that are known only from documents: no code.
 
-tools/document_profiles.py writes them; `document` in their facts says of which, `made_up` what it doesn't tell.  They
-are opened by their year, and what asks all kernels leaves them out.
+tools/old_kernels/document_profiles.py writes them.  Their fact `document` names the document, `made_up` what it
+doesn't tell.  They are opened by their year; what asks all kernels leaves them out.
 """

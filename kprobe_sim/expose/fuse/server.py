@@ -8,7 +8,7 @@ itself, so a server outside the user namespace of `kprobe-sim run` can't be hand
 One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
 signal.  The kernel may not cache negative entries, nor entries and attributes in directories that come and go.
 
-What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
+What a FUSE mount can't do as tracefs does is listed in docs/evidence/ways.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The command and its descendants are traced (ptrace(2); no root needed).  A seccomp filter stops them at the system calls
 that are followed and at no others; where their results matter they stop again as they leave.  The simulated tasks have
 the real pids and names, the opens the real paths, flags, modes and results, the forks the real child.  What can't be
-seen is listed in docs/ways.md.
+seen is listed in docs/evidence/ways.md.
 """
 
 from __future__ import annotations

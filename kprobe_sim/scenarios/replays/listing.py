@@ -1,7 +1,8 @@
 """A listing of a document: the commands as typed, what the machine did meanwhile, and the text as printed.
 
-It lies in kprobe_sim/scenarios/replays/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml` (docs/activities.md) and
-`expected.txt`.  Where that isn't the document's text byte for byte, `restored` says what was done to it.
+It lies in kprobe_sim/scenarios/replays/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml`
+(docs/reference/activities.md) and `expected.txt`.
+Where that isn't the document's text byte for byte, `restored` says what was done to it.
 """
 
 from __future__ import annotations

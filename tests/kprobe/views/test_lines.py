@@ -19,7 +19,7 @@ from kprobe.cli import main
 from kprobe_sim import SimulatedKernel
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "json.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "json.schema.json").read_text("utf-8"))
 OPENS = "p:opens do_sys_openat2 file=+0(%si):string flags=%dx:x64"
 
 

@@ -174,7 +174,7 @@ def test_no_corpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytes
         1,
         "",
         "ERROR: no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
-        "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)\n",
+        "`pip install ./distributions/kprobe-corpus` installs it (docs/start/install.md)\n",
     )
     nowhere = tmp_path / "nowhere"
     assert run(capfd, "list", "--corpus", str(nowhere))[2] == f"ERROR: {nowhere}: there is no such directory\n"

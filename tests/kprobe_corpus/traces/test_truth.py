@@ -25,12 +25,12 @@ def packaged() -> list[Entry]:
 @pytest.fixture
 def tool(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Return what loads a tool that imports others."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "corpus"))
     before = set(sys.modules)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def load(name: str) -> ModuleType:
-        module = loaded(ROOT / "tools" / f"{name}.py")
+        module = loaded(ROOT / "tools" / "corpus" / f"{name}.py")
         for new in set(sys.modules) - before:
             if new.startswith("corpus_"):
                 monkeypatch.delitem(sys.modules, new)
@@ -113,9 +113,9 @@ def test_the_parser_reads_it_as_the_table_says(packaged: list[Entry], tool: Call
     table: Any = tool("corpus_table")
     kernels, shown, bad = table.rows(packaged)
     assert list(bad) == []
-    assert table.page(kernels, shown, table.ambiguous(packaged)) == (ROOT / "docs" / "corpus-table.md").read_text(
-        "utf-8"
-    ), "make corpus"
+    assert table.page(kernels, shown, table.ambiguous(packaged)) == (
+        ROOT / "docs" / "evidence" / "corpus-table.md"
+    ).read_text("utf-8"), "make corpus"
     recorded = [row.found for name, row in kernels.items() if name.endswith("recorded")]
     total = sum(recorded, Counter[str]())
     assert [total[kind] for kind in ("right", "marked", "ambiguous")] == [42244, 447, 36]

@@ -1,6 +1,6 @@
 """The contract table (tests/conformance/contract.py) through patched Python, pyfakefs and the mount.
 
-In-process and on guests it is run by tests/conformance/test_table.py; the table of all five is docs/ways.md.
+In-process and on guests it is run by tests/conformance/test_table.py; the table of all five is docs/evidence/ways.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kprobe_sim.expose import patched
 from .conftest import ROOT, TRACING, Run, load
 
 contract = load(ROOT / "tests" / "conformance" / "contract.py")
-ways = load(ROOT / "tools" / "ways.py")
+ways = load(ROOT / "tools" / "docs" / "ways.py")
 SERIES = ("5.10", "6.1", "6.12", "7.2", "7.3")
 
 
@@ -80,4 +80,4 @@ def test_mount(every: Any, run: Run, series: str) -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    assert ways.PAGE.read_text(encoding="utf-8") == ways.page(), "run tools/ways.py"
+    assert ways.PAGE.read_text(encoding="utf-8") == ways.page(), "run tools/docs/ways.py"

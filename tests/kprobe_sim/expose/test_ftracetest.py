@@ -1,7 +1,7 @@
-"""The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; docs/ftracetest.md has the whole table.
+"""The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; the table: docs/evidence/ftracetest.md.
 
 The tests come from Debian's package linux-source-6.1, fetched once and kept in the cache; they aren't part of this
-project.  They run with `make vm-ftracetest`: a few of each directory, and all.  `tools/ftracetest.py` makes the
+project.  They run with `make vm-ftracetest`: a few of each directory, and all.  `tools/docs/ftracetest.py` makes the
 table from them and from a guest.
 """
 
@@ -25,7 +25,7 @@ FEW = (
 )
 
 
-ftracetest = load(ROOT / "tools" / "ftracetest.py")
+ftracetest = load(ROOT / "tools" / "docs" / "ftracetest.py")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`tools/kill9.py`: sessions of `kprobe` killed at random moments leave nothing; and the tool sees what is left."""
+"""`tools/fuzz/kill9.py`: sessions of `kprobe` killed at random moments leave nothing, or the tool says what."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from .conftest import ROOT, TRACING, Run
 
-TOOL = str(ROOT / "tools" / "kill9.py")
+TOOL = str(ROOT / "tools" / "fuzz" / "kill9.py")
 SEEN = f"""
 import os, sys
-sys.path.insert(0, {str(ROOT / "tools")!r})
+sys.path.insert(0, {str(ROOT / "tools" / "fuzz")!r})
 import kill9
 kill9.furnish({TRACING!r})
 bench = kill9.Bench({TRACING!r}, 1, 0.0)

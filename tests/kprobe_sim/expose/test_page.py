@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import ROOT, Requires, environment
 
-PAGES = [ROOT / "docs" / name for name in ("testing-your-tool.md", "activities.md")]
+PAGES = [ROOT / "docs" / name for name in ("guides/testing-your-tool.md", "reference/activities.md")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?:#!.*\n)?(?:# |/\* )([\w-]+\.\w+)")
 BLOCKS = [(match[1], match[2]) for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]

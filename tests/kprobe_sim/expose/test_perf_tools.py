@@ -233,7 +233,7 @@ def test_nothing_is_left(run: Run, kprobe: str) -> None:
 
 
 def test_usage(run: Run, kprobe: str) -> None:
-    """To the byte; of the document's text `make documents` says that it is the same but for what the page lost."""
+    """To the byte; the document's text is the same but for what its page lost."""
     done = run(inside(kprobe, "-h"), OPTIONS)
     assert done.stderr == find("perf-tools-examples", "17-usage").expected
 

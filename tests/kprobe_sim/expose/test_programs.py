@@ -1,4 +1,4 @@
-"""trace-cmd and a C program on libtracefs, unmodified, inside `kprobe-sim run`; docs/programs.md has the whole table.
+"""trace-cmd and a C program on libtracefs, unmodified, inside `kprobe-sim run`; the table: docs/evidence/programs.md.
 
 The programs come from Debian's packages, fetched when the tests run; they aren't part of this project.  What is
 expected here is what the guest with the same kernel says to the same commands.
@@ -14,7 +14,7 @@ import pytest
 
 from .conftest import ROOT, Lacks, Requires, load
 
-programs = load(ROOT / "tools" / "programs.py")
+programs = load(ROOT / "tools" / "docs" / "programs.py")
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +121,7 @@ def test_what_mounts_for_itself_does_not_reach_the_machines_own(place: Any) -> N
 def test_the_table_has_each_command_once() -> None:
     lines = [command.line for command in programs.commands()]
     assert len(lines) == len(set(lines))
-    page = (ROOT / "docs" / "programs.md").read_text()
+    page = (ROOT / "docs" / "evidence" / "programs.md").read_text()
     missing = [line for line in lines if f"| `{line.replace('|', chr(92) + '|')}` |" not in page]
     assert missing == []
     assert "not explained" not in page

@@ -1,4 +1,4 @@
-"""docs/bulk.md: the dataset of two machines, queried by engines that know nothing of us."""
+"""docs/guides/bulk.md: the dataset of two machines, queried by engines that know nothing of us."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kprobe_text.text import Event, parse
 pytestmark = pytest.mark.engines
 
 ROOT = Path(__file__).parents[3]
-BLOCKS = re.findall(r"```(sh|py)\n(.*?)```", (ROOT / "docs" / "bulk.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```(sh|py)\n(.*?)```", (ROOT / "docs" / "guides" / "bulk.md").read_text(), re.DOTALL)
 DEFINITION = "p:opens do_sys_openat2 dfd=%di:s32 filename=+0(%si):string flags=%dx:x32"
 # a recorded trace, with an event of the page's name
 TEXT = (ROOT / "fixtures/text/6.1/02_comms.trace").read_bytes().replace(b" ent: ", b" opens: ")

@@ -51,7 +51,9 @@ def test_every_byte_and_every_record_in_each_format(text: bytes, sizes: list[int
 
 def test_records_of_every_kind_are_as_the_documented_schema_says() -> None:
     """It knew neither the key `file` nor records without a context, nor those of function_graph."""
-    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "json.schema.json").read_text("utf-8")))
+    schema = jsonschema.Draft202012Validator(
+        json.loads((ROOT / "docs" / "reference" / "json.schema.json").read_text("utf-8"))
+    )
     traces = [
         *(ROOT / "fixtures" / "text" / "6.12").glob("*.trace*"),
         *(ROOT / "fixtures" / "dat").glob("6.1/*.report"),

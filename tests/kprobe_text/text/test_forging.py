@@ -413,7 +413,7 @@ def test_a_task_s_name_that_is_a_header_s_line_is_no_quoted_one() -> None:
 
 @pytest.fixture(scope="module")
 def forging(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(Path(__file__).parents[3] / "tools" / "forging.py")
+    return loaded(Path(__file__).parents[3] / "tools" / "fuzz" / "forging.py")
 
 
 @pytest.mark.parametrize("start", range(0, 40, 8))

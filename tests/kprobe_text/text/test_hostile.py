@@ -18,7 +18,7 @@ SLACK = 5
 
 @pytest.fixture(scope="module")
 def fuzz(loaded: Callable[[Path], ModuleType]) -> ModuleType:
-    return loaded(Path(__file__).parents[3] / "tools" / "fuzz.py")
+    return loaded(Path(__file__).parents[3] / "tools" / "fuzz" / "fuzz.py")
 
 
 @pytest.mark.parametrize(

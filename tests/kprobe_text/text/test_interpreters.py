@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kprobe_text.text import Call, CodeAddress, Event, Function, Marker, Record, StackTrace, Unnamed, layout, parse
 
 ROOT = Path(__file__).parents[3]
-DIGEST = ROOT / "tools" / "record_digest.py"
+DIGEST = ROOT / "tools" / "corpus" / "record_digest.py"
 
 HEADS = {
     "standard": b"            bash-42      [001] .....    11.791146: ",

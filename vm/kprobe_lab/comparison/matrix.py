@@ -148,9 +148,9 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument(
         "--out",
         type=Path,
-        default=Path("docs"),
+        default=Path("docs/evidence"),
         metavar="DIR",
-        help="where to write kernels.md and kernels.html (docs)",
+        help="where to write kernels.md and kernels.html (docs/evidence)",
     )
     verb.add_argument("--offline", action="store_true", help="leave out kernels that would have to be fetched")
     add_options(verb)

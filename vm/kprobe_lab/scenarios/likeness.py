@@ -1,6 +1,6 @@
 """Two texts of one scenario without what differs by nature, so that everything else can be compared byte by byte.
 
-docs/scenarios.md lists what that is.
+docs/reference/scenarios.md lists what that is.
 """
 
 from __future__ import annotations

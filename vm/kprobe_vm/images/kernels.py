@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,15 +75,22 @@ def suites_for(name: str) -> Series:
 
 
 class Kernels:
-    """The kernels of Debian's archive and of the cache."""
+    """The kernels of Debian's archive and of the cache; `environment` names archive and lock, by default os.environ."""
 
     def __init__(
-        self, cache: Cache, progress: Progress, *, locks: Locks | None = None, archives: Archives | None = None
+        self,
+        cache: Cache,
+        progress: Progress,
+        *,
+        locks: Locks | None = None,
+        archives: Archives | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        environment = os.environ if environment is None else environment
         self.cache = cache
         self.progress = progress
-        self.archives = archives or Archives.of(os.environ, cache, progress)
-        self.locks = locks or Locks.of(os.environ, cache)
+        self.archives = archives or Archives.of(environment, cache, progress)
+        self.locks = locks or Locks.of(environment, cache)
 
     def get(self, spec: str, modules: Path | None = None) -> Kernel:
         """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`.

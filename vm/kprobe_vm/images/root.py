@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kprobe_vm.debian import deb
-from kprobe_vm.debian.archives import Archives
-from kprobe_vm.debian.lock import Locks
-from kprobe_vm.debian.packages import Progress
 from kprobe_vm.errors import PackageCorrupt
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.images.additions import addition
 from kprobe_vm.images.compiled import compiled
 from kprobe_vm.images.cpio import CpioEntry, archive, device, directory, regular, symlink
+from kprobe_vm.images.kernels import Kernels
 from kprobe_vm.images.kerneltree import Kernel
 
 __all__ = ["agent", "busybox", "root_image"]
@@ -44,20 +41,20 @@ def agent(cache: Cache) -> Path:
     return compiled(cache, "kprobe_vm.agent", "agent", AGENT_FLAGS)
 
 
-def busybox(cache: Cache, progress: Progress) -> Path:
+def busybox(kernels: Kernels) -> Path:
     """Return the static busybox that the lock names, from Debian's archive."""
-    locked = Locks.of(os.environ, cache).package("busybox-static")
+    locked = kernels.locks.package("busybox-static")
     assert locked is not None  # the lock that comes with us names it
 
     def unpack() -> bytes:
-        file = Archives.of(os.environ, cache, progress).suite(locked.suite).fetch(locked.package)
+        file = kernels.archives.suite(locked.suite).fetch(locked.package)
         with deb.members(file) as members:
             for member, content in members:
                 if content is not None and member.name.endswith("bin/busybox"):
                     return content.read()
         raise PackageCorrupt(f"{locked.package.name} {locked.package.version} holds no busybox")
 
-    return cache.file("busybox", f"busybox-{locked.package.sha256[:12]}", unpack, mode=0o755)
+    return kernels.cache.file("busybox", f"busybox-{locked.package.sha256[:12]}", unpack, mode=0o755)
 
 
 def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[CpioEntry]:
@@ -76,12 +73,13 @@ def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[C
         yield regular(f"modules/{number:02}-{module.name}", module.read_bytes())
 
 
-def root_image(cache: Cache, kernel: Kernel, progress: Progress, packages: Sequence[str] = ()) -> Path:
+def root_image(kernels: Kernels, kernel: Kernel, packages: Sequence[str] = ()) -> Path:
     """Return the root image that fits a kernel, made if its content isn't cached; raise `NotReady`.
 
     `packages` are Debian packages (additions.py) that are laid over it.
     """
-    image = archive(_entries(kernel, agent(cache), busybox(cache, progress)))
+    cache = kernels.cache
+    image = archive(_entries(kernel, agent(cache), busybox(kernels)))
     if packages:
-        image += addition(cache, packages, Archives.of(os.environ, cache, progress)).read_bytes()
+        image += addition(cache, packages, kernels.archives).read_bytes()
     return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image)

@@ -37,7 +37,8 @@ class Machine:
     the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
     Where that fails, it boots (see `faults`). `packages` are Debian packages that the guest has, with what they depend
     on ("=NAME" for one alone); it gets more memory if they need it. `modules` is where the modules are of a kernel that
-    comes as a path; without `virtio` the machine has no such devices, and is spoken with by a serial port. Starting
+    comes as a path; without `virtio` the machine has no such devices, and is spoken with by a serial port. The
+    variables of `environment` (default: os.environ) name the archive of packages and the lock. Starting
     raises `NotReady` if the host lacks something and `MachineDied` if the guest doesn't come up; using it raises
     `MachineDied` once it is gone, and `OSError` for the guest kernel's refusals. All methods may be called from any
     thread.
@@ -58,6 +59,7 @@ class Machine:
         packages: Sequence[str] = (),
         modules: Path | None = None,
         virtio: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.spec = kernel
         self._memory = memory
@@ -72,6 +74,7 @@ class Machine:
         self._packages = tuple(packages)
         self._modules = modules
         self._virtio = virtio
+        self._environment = environment
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
@@ -85,9 +88,10 @@ class Machine:
             raise RuntimeError("the machine was started before")
         sweep()
         # whatever is wrong with a kernel is said where there is no QEMU, too
-        self.kernel = Kernels(self._cache, self._progress).get(self.spec, self._modules)
+        kernels = Kernels(self._cache, self._progress, environment=self._environment)
+        self.kernel = kernels.get(self.spec, self._modules)
         program, version = _qemu(self._cache)
-        root = root_image(self._cache, self.kernel, self._progress, self._packages)
+        root = root_image(kernels, self.kernel, self._packages)
         # packages are in memory twice while the guest unpacks them, and its root may fill half of its memory
         memory = self._memory if not self._packages else max(self._memory, 192 + (root.stat().st_size >> 20) * 9 // 4)
         # Several emulating threads corrupt the code patching of kernels from 6.12 on while probes come and go.
