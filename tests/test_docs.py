@@ -39,12 +39,15 @@ ROOT = Path(__file__).parent.parent
 GUIDES = (
     "README.md",
     "docs/guides/tracer.md",
+    "docs/start/library.md",
+    "docs/guides/this-machine.md",
     "docs/guides/probing.md",
     "docs/guides/check.md",
     "docs/guides/simulator.md",
     "docs/start/guests.md",
     "docs/guides/readers.md",
     "docs/reference/limits.md",
+    "docs/reference/profile-names.md",
 )
 DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
@@ -423,7 +426,7 @@ def test_a_hosted_ci_begins_with_six_lines_for_the_simulator() -> None:
 
 def test_specs() -> None:
     """The guide's examples of a SPEC are of backends that there are, and every backend has one."""
-    table = document("docs/guides/tracer.md").partition("| SPEC |")[2].partition("\n\n")[0]
+    table = document("docs/reference/specs.md").partition("| SPEC |")[2].partition("\n\n")[0]
     specs = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
     kinds = {point.name for point in entry_points(group="kprobe.tracefs")} | {"local"}
     assert {spec.partition(":")[0] for spec in specs} == kinds
