@@ -47,7 +47,6 @@ GUIDES = (
     "docs/start/guests.md",
     "docs/guides/readers.md",
     "docs/reference/limits.md",
-    "docs/reference/profile-names.md",
 )
 DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
@@ -381,7 +380,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material", reason="the extra [docs] isn't installed")
     directory = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", directory],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", directory],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
