@@ -1,7 +1,7 @@
 """Public names of the packages say what they mean: none is a retired word of docs/glossary.md.
 
-`python tests/test_names.py` writes tests/retired_names.txt anew: the names that are yet to be replaced.  A name that is in the
-list and no longer in the source fails, too, so the list only gets shorter.
+`python tests/test_names.py` writes tests/retired_names.txt anew: the names that are yet to be replaced.  A name that is in
+the list and no longer in the source fails, too, so the list only gets shorter.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
 def assigned(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     """Yield the attributes of `self` that a method sets."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-            if node.value.id == "self" and public(node.attr):
-                yield node.attr
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()) if public(name):
+                yield name
 
 
 def bearing() -> set[str]:
