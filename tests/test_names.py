@@ -1,7 +1,7 @@
 """Public names of the packages say what they mean: none is a retired word of docs/glossary.md.
 
-`python tests/test_names.py` writes tests/retired_names.txt anew: the names that are yet to be replaced.  A name in it that
-is no longer in the source fails, too, so the list only gets shorter.
+`python tests/test_names.py` writes tests/retired_names.txt anew: the names that are yet to be replaced.  A name that is
+in it and no longer in the source fails, too, so the list only gets shorter.
 """
 
 from __future__ import annotations
