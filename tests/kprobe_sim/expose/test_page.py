@@ -12,7 +12,8 @@ import pytest
 
 from .conftest import ROOT, Requires, environment
 
-PAGES = [ROOT / "docs" / name for name in ("guides/testing-your-tool.md", "reference/activities.md")]
+GUIDES = ("testing-your-tool", "testing-scripts", "clean-up")
+PAGES = [ROOT / "docs" / "guides" / f"{name}.md" for name in GUIDES] + [ROOT / "docs" / "reference" / "activities.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?:#!.*\n)?(?:# |/\* )([\w-]+\.\w+)")
 BLOCKS = [(match[1], match[2]) for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
