@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe_text.terminal.output import note, say
 
 from .events.registration import profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
 
@@ -184,7 +183,7 @@ def _names(trace: Trace) -> str:
 
 def _play(trace: Trace) -> None:
     """Let a machine that does nothing by itself begin to do something."""
-    play: Callable[[], None] | None = getattr(trace.tracefs, "play", None)
+    play = Capabilities(trace.tracefs).play
     if play is not None:
         play()
 
@@ -192,6 +191,6 @@ def _play(trace: Trace) -> None:
 def _warn(probe: Probe, tracefs: Tracefs) -> None:
     from .kernel import symbols
 
-    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
+    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), Capabilities(tracefs).has_function)
     if doubt:
         say(f"WARNING: {doubt}. (-F: no warnings)")

@@ -14,6 +14,7 @@ from kprobe.kernel.denial import denied
 from kprobe.kernel.dialect import has_groups
 from kprobe.kernel.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
 from kprobe.kernel.listing import Line, delete, read_lines
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.instance import open_instance
 from kprobe.undo.undo import Undo
 from kprobe_check.openings import opened
@@ -99,8 +100,8 @@ class Asked:
 
     def has_function(self, name: str) -> bool:
         """Return whether the kernel lists a function of that name as one that can be traced."""
-        known = getattr(self._tracefs, "has_function", None)
-        return bool(known(name)) if known is not None else name in self.functions()
+        has = Capabilities(self._tracefs).has_function
+        return has(name) if has is not None else name in self.functions()
 
     def functions(self) -> dict[str, set[str]]:
         """Return the functions that the kernel lists, with the modules that they are of ("" for the kernel itself)."""

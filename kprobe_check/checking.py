@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kprobe.errors import KprobeError
 from kprobe.tracefs.backends import open_tracefs
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.kernels import ALL, Kernel, chosen
 from kprobe.undo.owners import this_process
 from kprobe_check import lists, meanings
@@ -104,7 +105,7 @@ def _statements(definitions: Iterable[str | Statement]) -> list[Statement]:
 def _open(kernel: Kernel) -> tuple[Asked, Callable[[], None]]:
     try:
         tracefs = open_tracefs(kernel.spec)
-        close: Callable[[], None] = getattr(tracefs, "close", lambda: None)
+        close = Capabilities(tracefs).close
         try:
             return Asked(tracefs, this_process()), close
         except BaseException:

@@ -12,6 +12,7 @@ from kprobe.doctor.machine import machine_of
 from kprobe.doctor.others import of_others
 from kprobe.doctor.places import of_places
 from kprobe.errors import NotPermitted
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.processes import PROC
 
 TYPE_CHECKING = False
@@ -54,7 +55,7 @@ def examine(
     """
     probes = check_words(tuple(words))
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
-    root = getattr(tracefs, "root", None)
+    root = Capabilities(tracefs).root
     found = [*access.of_machine(facts.machine, root), *of_kprobes(facts), *of_places(facts), *of_others(facts, proc)]
     events = overview(facts)
     found += of_events(facts, events)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.mounts import is_tracefs
 
 TYPE_CHECKING = False
@@ -66,12 +67,11 @@ class Machine:
 def machine_of(tracefs: Tracefs | None) -> Machine:
     """Return the machine of a tracefs; without one, this machine.
 
-    A backend with a method `machine_file` of a whole path gives the files of its machine.  A tracefs that is mounted
-    here tells of this machine only if it is the kernel's own.
+    A tracefs that is mounted here tells of this machine only if it is the kernel's own.
     """
     if tracefs is None:
         return Machine(top="")
-    root = getattr(tracefs, "root", None)
-    if isinstance(root, str):
-        return Machine(top="") if is_tracefs(root) else Machine()
-    return Machine(getattr(tracefs, "machine_file", None))
+    offers = Capabilities(tracefs)
+    if offers.root is not None:
+        return Machine(top="") if is_tracefs(offers.root) else Machine()
+    return Machine(offers.machine_file)

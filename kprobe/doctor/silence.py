@@ -11,6 +11,7 @@ from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
 from kprobe.events.hits import FILES
 from kprobe.kernel.symbols import successors
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.processes import PROC, check_thread, threads
 
 TYPE_CHECKING = False
@@ -152,9 +153,9 @@ def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
 
 
 def _has(tracefs: Tracefs, name: str) -> bool:
-    has = getattr(tracefs, "has_function", None)
+    has = Capabilities(tracefs).has_function
     if has is not None:
-        return bool(has(name))
+        return has(name)
     from kprobe.kernel.symbols import functions
 
     return name in (functions(tracefs) or ())

@@ -7,6 +7,7 @@ from fnmatch import translate
 
 from kprobe.errors import KprobeError, NotPermitted, Refused
 from kprobe.kernel.symbols import LIST, suggest
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class FunctionList:
     def _read_symbols(self, tracefs: Tracefs) -> dict[str, list[tuple[int, str]]]:
         """Return address and module of the functions in kallsyms by their names."""
         try:
-            data = getattr(tracefs, "kallsyms", bytes)()
+            data = Capabilities(tracefs).kallsyms()
         except OSError:
             data = b""
         if not data:
@@ -146,7 +147,7 @@ class FunctionList:
 
     def _read_blacklist(self, tracefs: Tracefs) -> tuple[list[tuple[int, int]], set[str]]:
         try:
-            data = getattr(tracefs, "blacklist", bytes)()
+            data = Capabilities(tracefs).blacklist()
         except OSError:
             data = b""
         rows = RANGE.findall(data.decode(errors="replace"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kprobe.definitions.naming import distinct
 from kprobe.definitions.probe import NAME_MAX, Place
 from kprobe.errors import DefinitionError, Unsupported
+from kprobe.tracefs.capabilities import Capabilities
 
 from . import symbols
 
@@ -104,7 +105,7 @@ def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
 def _blacklist(tracefs: Tracefs) -> frozenset[str]:
     """Return the functions that kprobes may not be at; none where that can't be read, and the kernel refuses them."""
     try:
-        data: bytes = getattr(tracefs, "blacklist", bytes)()
+        data = Capabilities(tracefs).blacklist()
     except OSError:
         return frozenset()
     rows = [line.split() for line in data.decode(errors="replace").splitlines()]

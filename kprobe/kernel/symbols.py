@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import Capabilities
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +42,7 @@ def listed(tracefs: Tracefs) -> frozenset[str] | None:
     if names is not None:
         return names
     try:
-        data = getattr(tracefs, "kallsyms", bytes)()
+        data = Capabilities(tracefs).kallsyms()
     except OSError:
         return None
     found = frozenset(words[2].decode(errors="replace") for words in map(bytes.split, data.splitlines()) if words[2:])

@@ -25,10 +25,7 @@ RECHECK = 0.2  # seconds; a lost wake-up of the kernel's poll, and the end of fi
 
 
 class Stream(Protocol):
-    """A file that is read as it comes: trace_pipe.
-
-    One may have `on_its_way`: how many bytes at most the kernel has given that no `read` has returned yet.
-    """
+    """A file that is read as it comes: trace_pipe.  What one may offer besides: `capabilities.on_its_way`."""
 
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.
@@ -63,7 +60,7 @@ class Tracefs(Protocol):
     """A tracefs: the machine's own, a simulated one, or that of a guest.
 
     Paths are relative to its root ("events/kprobes/myopen/enable"; "" is the root).  Every failure is an `OSError` with
-    the kernel's errno and the path.
+    the kernel's errno and the path.  What one may offer besides: `kprobe.tracefs.capabilities`.
     """
 
     def read(self, path: str) -> bytes:

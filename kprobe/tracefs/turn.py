@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 
+from .capabilities import Capabilities
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tracefs import Tracefs
@@ -24,8 +26,7 @@ class Turn:
     __slots__ = ("_descriptor", "_root")
 
     def __init__(self, tracefs: Tracefs) -> None:
-        root = getattr(tracefs, "root", None)
-        self._root = root if isinstance(root, str) else ""
+        self._root = Capabilities(tracefs).root or ""
         self._descriptor = -1
 
     def __enter__(self) -> Turn:

@@ -8,6 +8,7 @@ import time
 from kprobe.definitions import filters
 from kprobe.errors import KprobeError, NotPermitted, Refused
 from kprobe.kernel.denial import denied
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.turn import LOOK
 from kprobe.tracefs.value import known_value
 
@@ -158,7 +159,7 @@ def open_instance(
 
 def _remove(tracefs: Tracefs, directory: str) -> None:
     """Remove an instance; wait while another process reads a file in it, as one does that met our event."""
-    end = time.monotonic() + (PATIENCE if getattr(tracefs, "root", None) else 0)
+    end = time.monotonic() + (PATIENCE if Capabilities(tracefs).root else 0)
     while True:
         try:
             return tracefs.rmdir(directory)

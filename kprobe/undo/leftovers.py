@@ -5,6 +5,7 @@ from __future__ import annotations
 from kprobe.definitions.probe import ALL, KPROBES, UPROBES
 from kprobe.kernel.denial import denied
 from kprobe.kernel.listing import read_lines
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.value import known_value
 
 from . import owners
@@ -112,8 +113,7 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
 
 def holder(tracefs: Tracefs, owner: Owner, proc: str = PROC) -> str:
     """Return who the owner is, here or on the machine of the tracefs; "" if that process is dead."""
-    own = getattr(tracefs, "threads", None)
-    if own is not None:  # another machine's, where the owner may have run as well as here
+    if Capabilities(tracefs).threads is not None:  # another machine's, where the owner may have run as well as here
         from kprobe.errors import NoSuchProcess
 
         try:
