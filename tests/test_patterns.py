@@ -24,9 +24,10 @@ reading: Any = importlib.import_module("re._parser")
 names: Any = importlib.import_module("re._constants")
 
 ROOT = Path(__file__).parent.parent
-HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_vm": ROOT / "vm" / "kprobe_vm"}
+PACKAGES = ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm/kprobe_vm", "vm/kprobe_lab")
+HOMES = {package.removeprefix("vm/"): ROOT / package for package in PACKAGES}
 PLACES = (
-    "kprobe", "kprobe_sim", "vm/kprobe_vm", "tools", "distributions", "docs/playground", "docs/readers",
+    *PACKAGES, "tools", "distributions", "docs/playground", "docs/readers",
 )  # fmt: skip
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "finditer", "findall", "split", "sub", "subn"}
 CALLED = re.compile(rf"\bre\.({'|'.join(FUNCTIONS)})\(")

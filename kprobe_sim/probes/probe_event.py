@@ -161,7 +161,7 @@ class ProbeEvent:
         """Return what makes the lines that records have in the trace, from the event's name on."""
         values, columns = self.args_text.values, self.args_text.columns
         places = self._places(symbol)
-        lead = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
+        lead: TextCache[bytes, bytes] = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
         template = b"%%b%b\n" % self.args_text.template
 
         def one(record: bytes) -> bytes:
@@ -179,7 +179,7 @@ class ProbeEvent:
         label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
         return lambda data: [b"%b: (%b)" % (label, places[data[8 : self.start]]), *arguments(data), Put(b"\n")]
 
-    def _places(self, symbol: Symbolized) -> TextCache[bytes]:
+    def _places(self, symbol: Symbolized) -> TextCache[bytes, bytes]:
         """Return the places that lines show, by the addresses in the records."""
 
         def shown(addresses: bytes) -> bytes:
