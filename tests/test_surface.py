@@ -43,7 +43,7 @@ def test_kprobe_check() -> None:
         "(definitions: 'Iterable[str | Statement]', kernels: 'str | Iterable[Kernel]' = 'all', *, "
         "suggest: 'bool' = True) -> 'Report'"
     )
-    assert str(inspect.signature(kprobe_check.statement)) == (
+    assert str(inspect.signature(kprobe_check.statements)) == (
         "(data: 'bytes', source: 'str', as_form: 'str' = '') -> 'list[Statement]'"
     )
     fields = {one.__name__: one._fields for one in (kprobe_check.Report, kprobe_check.Finding, kprobe_check.Verdict)}

@@ -14,8 +14,6 @@ from kprobe.undo.cleaning import clear
 from kprobe.undo.instance import Instance, open_instance, pick
 from kprobe.undo.undo import Undo
 
-from .awaited import Awaited
-from .measured import Measured
 from .raw_pages import open_raw
 from .ring_counts import ring_counts
 from .settings import Settings
@@ -27,9 +25,9 @@ from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from types import TracebackType
-    from typing import Protocol, TypeVar
+    from typing import Protocol, Self, TypeVar
 
     from kprobe.definitions.probe import Probe
     from kprobe.definitions.terms import Terms
@@ -38,9 +36,13 @@ if TYPE_CHECKING:
     from kprobe.tracing.live import RawPipe
     from kprobe.tracing.remainder import Remainder
     from kprobe.undo.owners import Owner
+    from kprobe_text.figures.figure import Figure
+    from kprobe_text.figures.histogram import Histogram
+    from kprobe_text.figures.latencies import Latency
     from kprobe_text.text import Record
 
     from .unnamed import NamesByPlace
+    from .worker import Worker
 
     T = TypeVar("T")
 
@@ -58,8 +60,8 @@ UNCOUNTED = ("f", "t", "e")  # kinds of probes of which kprobe_profile has no ro
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
 
-class Trace(Awaited, Measured):
-    """One trace, from the adding of its probes to the last undo.
+class Trace:
+    """One trace, from the adding of its probes to the last undo; `async with` and `async for` work, too.
 
     `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
     own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
@@ -67,6 +69,7 @@ class Trace(Awaited, Measured):
     """
 
     instance: Instance
+    _worker: Worker | None = None
 
     def __init__(self, tracer: Maker, probes: tuple[Probe, ...], terms: Terms) -> None:
         self.tracefs = tracer.tracefs
@@ -124,6 +127,55 @@ class Trace(Awaited, Measured):
         else:
             with self:
                 yield from self._records()
+
+    async def __aenter__(self) -> Self:
+        from .worker import Worker
+
+        worker = Worker()
+        try:
+            await worker.do(self.__enter__)
+        except BaseException as error:
+            try:
+                if worker.is_done:
+                    await self._undone(worker, error)
+            finally:
+                worker.close()
+            raise
+        self._worker = worker
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            raise ValueError("this trace wasn't begun by async with")
+        try:
+            await self._undone(worker, error)
+        finally:
+            worker.close()
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Yield every record as it comes; a trace that hasn't begun begins here and ends with the iteration."""
+        worker = self._worker
+        if worker is None:
+            async with self:
+                async for record in self:
+                    yield record
+            return
+        if worker.batches is None:
+            worker.batches = self.batches()
+        while worker.ready or await worker.fetch(self._waiting):
+            yield worker.ready.popleft()
+
+    async def _undone(self, worker: Worker, error: BaseException | None) -> None:
+        cancelled = None
+        if worker.pending is not None:  # for nobody any more
+            self.stop()
+            cancelled = await worker.settled(worker.pending)
+        await worker.do(lambda: self.__exit__(type(error) if error else None, error, None))
+        if cancelled is not None:
+            raise cancelled
 
     def events(self) -> TraceEvents:
         """Return the events alone, for `for` and `async for`: what iteration yields, without records of other types."""
@@ -289,6 +341,79 @@ class Trace(Awaited, Measured):
         """Return how often those were hit since `count_hits`, filtered or not; None if that isn't known."""
         return self._hits.hits(self._counted) if self._hits is not None and self._counted else None
 
+    def latencies(self) -> dict[str, Latency]:
+        """Return the times from entry to return, in nanoseconds, of each function of which there are both ends.
+
+        Its probes are at both ends with `Tracer.trace(..., latency=True)`, by which recursive calls are told apart.
+        """
+        from kprobe_text.figures.latencies import Latencies
+
+        from .ends import functions, pointer
+
+        with self._begun():
+            figure = Latencies(functions(self.probes), pointer(self.probes))
+            self._take(figure)
+            return figure.rows
+
+    def histograms(self, field: str) -> dict[str, Histogram]:
+        """Return of each event how the numbers in a field are spread.
+
+        With `count=field` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it
+        counted by something else.
+        """
+        from kprobe_text.figures.spreads import Spreads
+
+        figure = Spreads(field)
+        with self._begun():
+            self._take(figure, by=field, count=figure.count)
+        return figure.tables
+
+    def counts(self, by: str) -> dict[str, dict[object, int]]:
+        """Return of each event how often which value came: of a field, or of comm, pid, cpu or stacktrace.
+
+        With `count=by` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it counted
+        by something else.
+        """
+        from kprobe_text.figures.frequencies import Frequencies
+
+        figure = Frequencies(by)
+        with self._begun():
+            self._take(figure, by=by, count=figure.count)
+        return figure.tables
+
+    def stacks(self) -> dict[tuple[str, ...], int]:
+        """Return how often each kernel stack came: the task's name, then its frames, outermost first.
+
+        They are recorded with `stacktrace=True` in `Tracer.trace`.
+        """
+        from kprobe_text.figures.folded import Folded
+
+        figure = Folded()
+        with self._begun():
+            self._take(figure)
+        return figure.stacks
+
+    def _begun(self) -> Trace | _Begun:
+        return _Begun() if self._is_open else self
+
+    def _take(self, figure: Figure, *, by: str = "", count: Callable[[str, object, int], None] | None = None) -> None:
+        """Read the trace to its end into a figure."""
+        if self.is_counted:
+            if count is None or by != self.terms.count:
+                raise ValueError(f"the kernel has counted by {self.terms.count}, and recorded nothing else")
+            self._wait_for_count()
+            for event, numbers, dropped in self.counted():
+                for number, times in numbers.items():
+                    count(event, number, times)
+                if dropped:
+                    self.notices.append(f"{dropped} events of {event} aren't counted: the kernel's table has no room")
+        else:
+            for batch in self.batches():
+                for record in batch:
+                    figure.add(record)
+        figure.end()
+        self.notices += figure.notes()
+
     def missed(self) -> int:
         """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""
         return sum(missed(self.tracefs, probe) for probe in self.probes)
@@ -410,3 +535,11 @@ class Trace(Awaited, Measured):
             self._undo.finish(error)
         finally:
             self.notices += [*self._undo.notices, *(self._events.notices() if self._events is not None else ())]
+
+
+class _Begun:
+    """Stands for a trace that somebody else has begun, and ends."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
