@@ -16,7 +16,7 @@ from kprobe.definitions.foreign import meant
 from kprobe.definitions.symbols_of_files import offset
 from kprobe.errors import DefinitionError, KprobeError, Unsupported
 from kprobe.tracefs.tracefs import Tracefs
-from kprobe_check.checking import check
+from kprobe_check.asking.checking import check
 from kprobe_sim import SimulatedKernel
 
 KERNELS = ("5.10", "6.1", "7.3")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 
-from kprobe_check.lists import definitions_file
+from kprobe_check.sources.lists import definitions_file
 from kprobe_check.statement import APPENDING, TRUNCATING, Position, Statement
 
 LOST = "it first removes all probes that are in the file, whoever added them"

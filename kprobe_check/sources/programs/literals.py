@@ -9,8 +9,8 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
+from kprobe_check.sources.texts import Text, plus
 from kprobe_check.statement import Position
-from kprobe_check.texts import Text, plus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kprobe_check import meanings
-from kprobe_check.rewrites import rewrites, user_string
+from kprobe_check.asking import meanings
+from kprobe_check.asking.rewrites import rewrites, user_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe_check.answers import Answer, Asked
+    from kprobe_check.asking.asked_kernel import Answer, AskedKernel
     from kprobe_check.statement import Statement
 
 USER_MEMORY = "ustring for what is in user memory, on every architecture"
@@ -32,7 +32,7 @@ class Suggestion(NamedTuple):
 class Trial:
     """Kernels on which texts are tried; the same one is tried once."""
 
-    def __init__(self, asked: Sequence[Asked]) -> None:
+    def __init__(self, asked: Sequence[AskedKernel]) -> None:
         self._asked = list(asked)
         self._tried: dict[Statement, bool] = {}
 

@@ -10,9 +10,9 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
-from kprobe_check.programs.literals import GO, MARK, NAME, PERL, STRING, Lexeme
+from kprobe_check.sources.programs.literals import GO, MARK, NAME, PERL, STRING, Lexeme
+from kprobe_check.sources.texts import Text
 from kprobe_check.statement import Position
-from kprobe_check.texts import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

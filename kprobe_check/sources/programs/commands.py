@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from kprobe_check.shell.scripts import inside
+from kprobe_check.sources.shell.scripts import inside
+from kprobe_check.sources.texts import Text
 from kprobe_check.statement import Statement
-from kprobe_check.texts import Text
 
 _COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")
 _FILE = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe_check.texts import Text
+from kprobe_check.sources.texts import Text
 
 
 class Target(list[Text]):

@@ -6,7 +6,7 @@ import errno
 import json
 
 from kprobe.errors import caret
-from kprobe_check.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report, Verdict
+from kprobe_check.asking.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report, Verdict
 from kprobe_text.terminal.annotations import annotation
 from kprobe_text.terminal.junit import FAILED, SKIPPED, JUnitCase, junit
 

@@ -10,9 +10,9 @@ import re
 from itertools import product
 from typing import NamedTuple
 
-from kprobe_check.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER, Word, WordPart
+from kprobe_check.sources.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER, Word, WordPart
+from kprobe_check.sources.texts import Text, plus, unknown
 from kprobe_check.statement import Position
-from kprobe_check.texts import Text, plus, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

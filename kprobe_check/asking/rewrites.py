@@ -10,14 +10,14 @@ from kprobe.definitions.foreign import meant
 from kprobe.definitions.spellings import from_saved
 from kprobe.errors import DefinitionError
 from kprobe.kernel.symbols import successors
-from kprobe_check.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
+from kprobe_check.asking.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
 from kprobe_check.statement import DEFINITION, FILTER, Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kprobe_check.answers import Answer, Asked
+    from kprobe_check.asking.asked_kernel import Answer, AskedKernel
 
     _Rule = Callable[[list[str], Statement], Iterator[tuple[list[str], str]]]
 
@@ -34,7 +34,9 @@ USER_MEMORY = {
 _NAMED = re.compile(r"(\w+)=(.*)")
 
 
-def rewrites(statement: Statement, answers: Sequence[Answer], asked: Sequence[Asked]) -> Iterator[tuple[str, str]]:
+def rewrites(
+    statement: Statement, answers: Sequence[Answer], asked: Sequence[AskedKernel]
+) -> Iterator[tuple[str, str]]:
     """Yield texts that may mean the same, each with what was done, the likeliest first."""
     if statement.kind != DEFINITION:
         yield from _conditions(statement)
@@ -194,7 +196,7 @@ def _first_words(words: list[str], statement: Statement) -> Iterator[tuple[list[
         yield [*words[:2], *new], "$argN, $stackN and $retval for a0, s0 and rv"
 
 
-def _by_names(words: list[str], statement: Statement, asked: Sequence[Asked]) -> Iterator[tuple[list[str], str]]:
+def _by_names(words: list[str], statement: Statement, asked: Sequence[AskedKernel]) -> Iterator[tuple[list[str], str]]:
     """Put $argN for the names that a kernel with BTF knows a function's parameters by, and for $arg*."""
     where = spot(statement)
     if where is None or not where.is_entry or where.module or not re.search(r"[A-Za-z_]", where.arguments):

@@ -9,11 +9,12 @@ from kprobe.tracefs.backends import open_tracefs
 from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.kernels import ALL, Kernel, chosen
 from kprobe.undo.owners import this_process
-from kprobe_check import lists, meanings
-from kprobe_check.answers import Answer, Asked
-from kprobe_check.openings import KEEPS
+from kprobe_check.asking import meanings
+from kprobe_check.asking.asked_kernel import Answer, AskedKernel
+from kprobe_check.asking.suggestions import Suggestion, Trial
+from kprobe_check.sources import lists
+from kprobe_check.sources.openings import KEEPS
 from kprobe_check.statement import Position, Statement, linked
-from kprobe_check.suggestions import Suggestion, Trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def check(
     """
     asked = tuple(chosen(kernels) if isinstance(kernels, str) else kernels)
     statements = _statements(definitions)
-    opened: list[tuple[Asked, Callable[[], None]]] = []
+    opened: list[tuple[AskedKernel, Callable[[], None]]] = []
     try:
         for kernel in asked:
             opened.append(_open(kernel))
@@ -102,12 +103,12 @@ def _statements(definitions: Iterable[str | Statement]) -> list[Statement]:
     return [*found, *linked(texts)]
 
 
-def _open(kernel: Kernel) -> tuple[Asked, Callable[[], None]]:
+def _open(kernel: Kernel) -> tuple[AskedKernel, Callable[[], None]]:
     try:
         tracefs = open_tracefs(kernel.spec)
         close = Capabilities(tracefs).close
         try:
-            return Asked(tracefs, this_process()), close
+            return AskedKernel(tracefs, this_process()), close
         except BaseException:
             close()
             raise
@@ -115,7 +116,7 @@ def _open(kernel: Kernel) -> tuple[Asked, Callable[[], None]]:
         raise NoKernel(kernel.spec, str(error)) from error
 
 
-def _close(opened: Sequence[tuple[Asked, Callable[[], None]]]) -> None:
+def _close(opened: Sequence[tuple[AskedKernel, Callable[[], None]]]) -> None:
     """Remove what was made in each kernel, and close them all, whatever fails."""
     failed: BaseException | None = None
     for asked, close in opened:
@@ -128,7 +129,9 @@ def _close(opened: Sequence[tuple[Asked, Callable[[], None]]]) -> None:
         raise failed
 
 
-def _finding(statement: Statement, kernels: Sequence[Kernel], asked: Sequence[Asked], trial: Trial | None) -> Finding:
+def _finding(
+    statement: Statement, kernels: Sequence[Kernel], asked: Sequence[AskedKernel], trial: Trial | None
+) -> Finding:
     answers = [one.ask(statement) for one in asked]
     others = meanings.differences(answers)
     moved = meanings.moved(statement, asked)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-from kprobe_check.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report
-from kprobe_check.formats import explained, titled
+from kprobe_check.asking.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report
+from kprobe_check.output.formats import explained, titled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import re
 
-from kprobe_check.programs.literals import MARK, NAME, RUST, STRING, Lexeme
-from kprobe_check.programs.tree import ENDS, WORDS, Group, Item, Tree, is_link, plain, position_of, shown, split_commas
-from kprobe_check.texts import Text, plus, unknown
+from kprobe_check.sources.programs.literals import MARK, NAME, RUST, STRING, Lexeme
+from kprobe_check.sources.programs.tree import (
+    ENDS,
+    WORDS,
+    Group,
+    Item,
+    Tree,
+    is_link,
+    plain,
+    position_of,
+    shown,
+    split_commas,
+)
+from kprobe_check.sources.texts import Text, plus, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

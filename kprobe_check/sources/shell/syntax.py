@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kprobe_check.shell.printing import dollar_quoted
+from kprobe_check.sources.shell.printing import dollar_quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

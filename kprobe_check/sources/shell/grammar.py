@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from kprobe_check.shell.syntax import (
+from kprobe_check.sources.shell.syntax import (
     ARRAY,
     CHOICE,
     DEPTH,

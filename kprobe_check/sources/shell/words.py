@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from kprobe_check.shell.syntax import LITERAL, Command, Compound, Pipeline, Word
-from kprobe_check.texts import Text
+from kprobe_check.sources.shell.syntax import LITERAL, Command, Compound, Pipeline, Word
+from kprobe_check.sources.texts import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kprobe_check.shell.syntax import Node
+    from kprobe_check.sources.shell.syntax import Node
 
 SHELLS = frozenset(["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "su"])
 DECLARING = frozenset(["export", "local", "readonly", "declare", "typeset"])

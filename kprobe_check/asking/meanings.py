@@ -18,14 +18,14 @@ import re
 from collections import Counter
 
 from kprobe.kernel.symbols import SUCCESSORS
-from kprobe_check.openings import LOST
+from kprobe_check.sources.openings import LOST
 from kprobe_check.statement import DEFINITION, TRUNCATING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe_check.answers import Answer, Asked
+    from kprobe_check.asking.asked_kernel import Answer, AskedKernel
     from kprobe_check.statement import Statement
 
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # of a function's first six arguments, System V ABI for x86-64
@@ -54,7 +54,7 @@ def spot(statement: Statement) -> Spot | None:
     return Spot(found) if found else None
 
 
-def remarks(statement: Statement, kernel: Asked) -> tuple[str, ...]:
+def remarks(statement: Statement, kernel: AskedKernel) -> tuple[str, ...]:
     """Return what a statement means on a kernel that takes it and its text doesn't say."""
     if statement.kind == TRUNCATING:
         return (LOST,)
@@ -88,7 +88,7 @@ def taken_for_arguments(arguments: str) -> str:
     return ""
 
 
-def moved(statement: Statement, kernels: Sequence[Asked]) -> list[tuple[str, ...]]:
+def moved(statement: Statement, kernels: Sequence[AskedKernel]) -> list[tuple[str, ...]]:
     """Return for each kernel, oldest first, which registers and $argN aren't the parameters that they are elsewhere."""
     where = spot(statement)
     words = {} if where is None or not where.is_entry or where.module else _positions(where.arguments)

@@ -11,8 +11,8 @@ import re
 import textwrap
 from string import Formatter
 
-from kprobe_check.programs.names import Names, Routine, called
-from kprobe_check.texts import Text, plus, unknown
+from kprobe_check.sources.programs.names import Names, Routine, called
+from kprobe_check.sources.texts import Text, plus, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

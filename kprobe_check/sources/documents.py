@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from kprobe_check import lists
-from kprobe_check.programs import compiled, python
-from kprobe_check.programs.literals import GO, PERL, RUST, C, MissingLibrary
-from kprobe_check.shell import scripts
+from kprobe_check.sources import lists
+from kprobe_check.sources.programs import compiled, python
+from kprobe_check.sources.programs.literals import GO, PERL, RUST, C, MissingLibrary
+from kprobe_check.sources.shell import scripts
 from kprobe_check.statement import Position, Statement, looks_like_definition
 
 TYPE_CHECKING = False

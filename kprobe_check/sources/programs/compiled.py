@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 
-from kprobe_check.lists import begins_statement, is_definitions, is_file, placed, written
-from kprobe_check.openings import appending, truncation
-from kprobe_check.programs.commands import command, is_command
-from kprobe_check.programs.expressions import Expressions
-from kprobe_check.programs.literals import GO, PERL, RUST, STRING, C, Lexeme, tokens
-from kprobe_check.programs.tree import Called, Item, shown, strings
+from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, placed, written
+from kprobe_check.sources.openings import appending, truncation
+from kprobe_check.sources.programs.commands import command, is_command
+from kprobe_check.sources.programs.expressions import Expressions
+from kprobe_check.sources.programs.literals import GO, PERL, RUST, STRING, C, Lexeme, tokens
+from kprobe_check.sources.programs.tree import Called, Item, shown, strings
+from kprobe_check.sources.texts import Text, unclear
 from kprobe_check.statement import Statement, definition, looks_like_definition, told
-from kprobe_check.texts import Text, unclear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import re
 from functools import partial
 
 from kprobe.errors import KprobeError
-from kprobe_check import documents, lists
-from kprobe_check.limit import SECONDS, SECONDS_PER_BYTE, TookTooLong, limited
-from kprobe_check.programs import compiled, python
-from kprobe_check.programs.literals import GO, PERL, RUST, C, MissingLibrary
-from kprobe_check.shell import scripts
+from kprobe_check.sources import documents, lists
+from kprobe_check.sources.limit import SECONDS, SECONDS_PER_BYTE, TookTooLong, limited
+from kprobe_check.sources.programs import compiled, python
+from kprobe_check.sources.programs.literals import GO, PERL, RUST, C, MissingLibrary
+from kprobe_check.sources.shell import scripts
 from kprobe_check.statement import Statement, linked
 
 TYPE_CHECKING = False

@@ -17,14 +17,14 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from kprobe_check.lists import begins_statement, is_definitions, is_file, written
-from kprobe_check.openings import truncation
-from kprobe_check.shell import words
-from kprobe_check.shell.expansion import Choice, Elements, Scope, Value
-from kprobe_check.shell.grammar import nodes, script
-from kprobe_check.shell.outputs import clear, printed, said, traced
-from kprobe_check.shell.streams import Streams, Target
-from kprobe_check.shell.syntax import (
+from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, written
+from kprobe_check.sources.openings import truncation
+from kprobe_check.sources.shell import words
+from kprobe_check.sources.shell.expansion import Choice, Elements, Scope, Value
+from kprobe_check.sources.shell.grammar import nodes, script
+from kprobe_check.sources.shell.outputs import clear, printed, said, traced
+from kprobe_check.sources.shell.streams import Streams, Target
+from kprobe_check.sources.shell.syntax import (
     ARRAY,
     CHOICE,
     EACH,
@@ -39,8 +39,8 @@ from kprobe_check.shell.syntax import (
     Word,
     WordPart,
 )
+from kprobe_check.sources.texts import Text, unknown
 from kprobe_check.statement import Position, Statement, definition, looks_like_definition, told
-from kprobe_check.texts import Text, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kprobe.kernel.listing import Line, delete, read_lines
 from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.instance import open_instance
 from kprobe.undo.undo import Undo
-from kprobe_check.openings import opened
+from kprobe_check.sources.openings import opened
 from kprobe_check.statement import APPENDING, DEFINITION, FILTER, TRUNCATING, Statement
 from kprobe_text.text.format import FormatField, parse_format
 
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
         return not self.errno and not self.unasked
 
 
-class Asked:
+class AskedKernel:
     """A kernel that is asked: what is put to it is removed at once, filters and triggers are tried in an instance.
 
     Where there are no instances (Linux 3.2) what is set for an event of ours is set at the top level.
