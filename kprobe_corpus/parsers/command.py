@@ -167,8 +167,8 @@ def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
 
 
 def _searched(demand: _Demand) -> tuple[int, str]:
-    from kprobe_corpus.parsers import findings
-    from kprobe_corpus.parsers.breaking import confirm, kernels, renderer, search
+    from kprobe_corpus.breaking import findings
+    from kprobe_corpus.breaking.search import confirm, kernels, renderer, search
 
     chosen = kernels(",".join(demand.lists["--kernels"]))
     if demand.confirm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kprobe_corpus.parsers.case import toml
+from kprobe_corpus.breaking.case import toml
 from kprobe_corpus.parsers.tables import shown, table
 from kprobe_corpus.parsers.tally import example
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from kprobe_corpus.parsers.breaking import Broken, Confirmation, Search
+    from kprobe_corpus.breaking.search import Broken, Confirmation, Search
 
 HEADS = ("rule", "broken by", "lines", "bytes", "seconds")
 

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any, NamedTuple
 
-from kprobe_corpus.parsers.case import PLAINEST, Case
-from kprobe_corpus.parsers.rules import Rule, rules
+from kprobe_corpus.breaking.case import PLAINEST, Case
+from kprobe_corpus.breaking.rules import Rule, rules
 from kprobe_corpus.parsers.testing import Reader, Result, settled, variables
 from kprobe_corpus.traces.entry import CorpusError
 from kprobe_corpus.traces.writing import made, write

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kprobe.cli import main
-from kprobe_corpus.parsers import findings
-from kprobe_corpus.parsers.breaking import EXAMPLES, PLAIN, Search, search
-from kprobe_corpus.parsers.case import PLAINEST, toml
-from kprobe_corpus.parsers.rules import rules
+from kprobe_corpus.breaking import findings
+from kprobe_corpus.breaking.case import PLAINEST, toml
+from kprobe_corpus.breaking.rules import rules
+from kprobe_corpus.breaking.search import EXAMPLES, PLAIN, Search, search
 from kprobe_corpus.parsers.testing import Reader
 
-from .conftest import program
+from ..conftest import program
 
 NAMES = (
     "comm-space",
