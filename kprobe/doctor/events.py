@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.doctor.places import called
+from kprobe.doctor.instances import called
 from kprobe.errors import KprobeError
 from kprobe.events.dynamic import OTHER, TOP, Overview
 from kprobe.kernel.dialect import switch

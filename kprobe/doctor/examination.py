@@ -7,10 +7,10 @@ from kprobe.doctor.diagnosis import STOPS
 from kprobe.doctor.events import of_events, of_function, overview
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS, Functions, check_words
+from kprobe.doctor.instances import of_places
 from kprobe.doctor.kprobes import of_kprobes
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.others import of_others
-from kprobe.doctor.places import of_places
 from kprobe.errors import NotPermitted
 from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.processes import PROC

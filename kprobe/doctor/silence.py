@@ -5,9 +5,9 @@ from __future__ import annotations
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS, TRACEITER, misread_argument, never, no_tracepoint
+from kprobe.doctor.instances import recorded, recording
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
-from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
 from kprobe.events.hits import FILES
 from kprobe.kernel.symbols import successors

@@ -6,8 +6,8 @@ from kprobe.doctor.counts import hits_of
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS
+from kprobe.doctor.instances import recorded
 from kprobe.doctor.machine import Machine
-from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
 from kprobe.events.hits import FILES
 from kprobe.tracefs.capabilities import Capabilities

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kprobe.definitions.probe import Probe
 from kprobe.events.hist_triggers import count, count_hits
-from kprobe.events.picked import Picked
 from kprobe.events.registration import missed
+from kprobe.events.threads import TracedThreads
 from kprobe.events.traced_events import TracedEvents
 from kprobe.kernel import denial
 from kprobe.kernel.dialect import has_groups
@@ -17,7 +17,7 @@ from kprobe.undo.undo import Undo
 from .raw_pages import open_raw
 from .ring_counts import ring_counts
 from .settings import Settings
-from .standing import facts
+from .state import facts
 from .tally import EventTally
 from .trace_events import TraceEvents
 from .trace_file import lines_of, read_shared, read_trace, split_header
@@ -77,7 +77,7 @@ class Trace:
         self.terms = terms
         self.notices: list[str] = []
         self._tracer = tracer
-        self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
+        self._threads = TracedThreads(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
         self._raw: RawPipe | None = None
         self._hists: HistTriggers | None = None
         self._hits: HistTriggers | None = None
@@ -237,7 +237,7 @@ class Trace:
         now = clock()
         deadline = None if timeout is None else now + timeout
         while not self._is_over(now):
-            self._picked.look()
+            self._threads.admit_new()
             late, found = None, None
             try:
                 found = read(TICK if deadline is None else max(0.0, min(TICK, deadline - now)))
@@ -283,7 +283,7 @@ class Trace:
             while not self.is_stopped and (left := end - clock()) > 0:
                 if clock() >= latest:
                     raise TimeoutError
-                self._picked.look()
+                self._threads.admit_new()
                 self._tracer.sleep(max(0.0, min(TICK, left, latest - clock())))
         self._disable()
 
@@ -428,7 +428,7 @@ class Trace:
         return self._is_over(self._tracer.clock())
 
     def _begin(self) -> None:
-        tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
+        tracefs, terms, tids = self.tracefs, self.terms, self._threads.ids()
         self.notices += clear(tracefs, self._tracer.proc, self._tracer.owner)
         is_named = any(probe.has_own_group for probe in self.probes)
         self.probes, fitting, notices = expand_all(tracefs, self.probes, terms.max_probes)
@@ -457,7 +457,7 @@ class Trace:
         # after the events: before 5.16 one that is added later fires for all threads
         self.notices += self._events.set_filter(terms.filter, pick(self.instance, tids))
         if picks:
-            self._picked.watch(self.instance, tids)
+            self._threads.watch(self.instance, tids)
         self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
         if self._hists is None:
             self._listen()

@@ -12,8 +12,8 @@ import pytest
 from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.definitions.definition import parse
+from kprobe.definitions.file_symbols import offset
 from kprobe.definitions.foreign import meant
-from kprobe.definitions.symbols_of_files import offset
 from kprobe.errors import DefinitionError, KprobeError, Unsupported
 from kprobe.tracefs.tracefs import Tracefs
 from kprobe_check.asking.checking import check

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.instance import Instance
 
-EVERY = 1.0  # seconds between two looks for new threads
+EVERY = 1.0  # seconds between two checks for new threads
 
 
-class Picked:
-    """Those of process `pid`, or `tid` alone; with neither, the trace is of all."""
+class TracedThreads:
+    """The threads of process `pid`, or `tid` alone; with neither, none: the trace takes every thread."""
 
     def __init__(
         self, tracefs: Tracefs, pid: int | None, tid: int | None, proc: str, clock: Callable[[], float]
@@ -27,10 +27,10 @@ class Picked:
         self._clock = clock
         self._instance: Instance | None = None  # where new threads are let in
         self._known: set[int] = set()
-        self._looked = 0.0
+        self._last_check = 0.0
 
-    def find(self) -> list[int]:
-        """Return the threads that there are now.  Raise `NoSuchProcess`."""
+    def ids(self) -> list[int]:
+        """Return the ids of the threads that exist now.  Raise `NoSuchProcess`."""
         if self._tid is not None:
             check_thread(self._tracefs, self._tid, self._proc)
             return [self._tid]
@@ -39,15 +39,15 @@ class Picked:
     def watch(self, instance: Instance, tids: Iterable[int]) -> None:
         """From now on let the process's new threads into an instance, into which `tids` were let."""
         if self._pid is not None:
-            self._instance, self._known, self._looked = instance, set(tids), self._clock()
+            self._instance, self._known, self._last_check = instance, set(tids), self._clock()
 
-    def look(self) -> None:
-        """Let in the threads that the process has started since the last look, if that is some time ago."""
-        if self._instance is None or self._clock() < self._looked + EVERY:
+    def admit_new(self) -> None:
+        """Let in the threads that the process has started since, if the last call is a while ago."""
+        if self._instance is None or self._clock() < self._last_check + EVERY:
             return
-        self._looked = self._clock()
+        self._last_check = self._clock()
         try:
-            new = set(self.find()) - self._known
+            new = set(self.ids()) - self._known
         except Exception:  # the process is gone, or its machine; the reader will see
             self._instance = None
             return
