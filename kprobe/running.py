@@ -111,7 +111,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
         except TimeoutError:
             data = None
             if trace.terms.duration is None:  # else it is all in the buffer
-                silent = _look(trace, silent + TICK if silent >= 0 else silent)
+                silent = _after_silence(trace, silent + TICK if silent >= 0 else silent)
         else:
             silent, came = -1.0, came or data != b""
         if data is None:
@@ -126,7 +126,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
             return False
 
 
-def _look(trace: Trace, silent: float) -> float:
+def _after_silence(trace: Trace, silent: float) -> float:
     """Look into a silence of so many seconds, and return how many there are to go on with: -1, once it is explained."""
     terms = trace.terms
     if silent >= SILENCE / 2 and (terms.filter or terms.picks):

@@ -20,61 +20,61 @@ SHOWN = 3  # names of a longer list
 BITS = 32  # of a mask's words between commas
 
 
-def of_places(facts: Facts) -> Iterator[Diagnosis]:
+def of_instances(facts: Facts) -> Iterator[Diagnosis]:
     """Yield what is found of the top level and of all instances but those of kprobe's sessions."""
-    for place in facts.places():
-        if place and read_session(place.split("/")[1]) is not None:
+    for prefix in facts.prefixes():
+        if prefix and read_session(prefix.split("/")[1]) is not None:
             continue
-        yield from recording(facts, place)
-        yield from _pids(facts, place)
-        yield from _buffer(facts, place)
-        yield from _uses(facts, place)
+        yield from recording(facts, prefix)
+        yield from _pids(facts, prefix)
+        yield from _buffer(facts, prefix)
+        yield from _uses(facts, prefix)
 
 
-def called(place: str) -> str:
-    """Return what a place is called: the top level, instances/NAME."""
-    return f"the {TOP}" if not place else place.rstrip("/")
+def name_of(prefix: str) -> str:
+    """Return what is said of a prefix: "the top level", "instances/NAME"."""
+    return f"the {TOP}" if not prefix else prefix.rstrip("/")
 
 
-def recording(facts: Facts, place: str) -> Iterator[Diagnosis]:
-    """Yield that a place records nothing, or not on all CPUs."""
-    where = called(place)
-    if facts.text(f"{place}tracing_on") == "0":
-        is_kprobes = not place and not facts.tracefs.exists(ROOM)
+def recording(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
+    """Yield that the top level or an instance records nothing, or not on all CPUs."""
+    where = name_of(prefix)
+    if facts.text(f"{prefix}tracing_on") == "0":
+        is_kprobes = not prefix and not facts.tracefs.exists(ROOM)
         also = ": kprobe works there, too, as this kernel has no instances" if is_kprobes else ""
-        level = STOPS if not place or facts.text(f"{place}set_event") else NOTE
-        path = facts.typed(f"{place}tracing_on")
+        level = STOPS if not prefix or facts.text(f"{prefix}set_event") else NOTE
+        path = facts.typed(f"{prefix}tracing_on")
         what = f"recording is switched off at {where}{also}"
         yield Diagnosis(level, "tracing_on", what, (Fact(path, "0"),), f"echo 1 > {path}")
-    mask = facts.text(f"{place}tracing_cpumask")
-    cpus = sorted(int(name[3:]) for name in facts.names(f"{place}per_cpu") if name[3:].isdigit())
+    mask = facts.text(f"{prefix}tracing_cpumask")
+    cpus = sorted(int(name[3:]) for name in facts.names(f"{prefix}per_cpu") if name[3:].isdigit())
     bits = _mask(mask)
     if not cpus or bits is None:
         return
     without = [cpu for cpu in cpus if not bits >> cpu & 1]
     if without:
-        path = facts.typed(f"{place}tracing_cpumask")
+        path = facts.typed(f"{prefix}tracing_cpumask")
         some = f"CPU{'s' * (len(without) > 1)} {', '.join(map(str, without[:SHOWN]))}{' ...' * (len(without) > SHOWN)}"
         what = f"{where} records on no CPU" if len(without) == len(cpus) else f"{where} doesn't record on {some}"
         level = STOPS if len(without) == len(cpus) else NOTE
         yield Diagnosis(level, "tracing_cpumask", what, (Fact(path, mask or "0"),), f"echo {_all(cpus)} > {path}")
 
 
-def recorded(facts: Facts, place: str) -> int:
-    """Return how many events were recorded in a place, whether or not they were read or overwritten since."""
-    return sum(_stats(facts, place).get(key, 0) for key in ("entries", "overrun", "read events"))
+def recorded(facts: Facts, prefix: str) -> int:
+    """Return how many events an instance recorded, whether or not they were read or overwritten since."""
+    return sum(_stats(facts, prefix).get(key, 0) for key in ("entries", "overrun", "read events"))
 
 
-def _pids(facts: Facts, place: str) -> Iterator[Diagnosis]:
+def _pids(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
     for name, effect in (("set_event_pid", "only"), ("set_event_notrace_pid", "all but")):
-        pids = [word for word in (facts.text(place + name) or "").split() if word.isdigit()]
+        pids = [word for word in (facts.text(prefix + name) or "").split() if word.isdigit()]
         if not pids:
             continue
-        path = facts.typed(place + name)
+        path = facts.typed(prefix + name)
         shown = f"{', '.join(pids[:SHOWN])}{' ...' * (len(pids) > SHOWN)}"
         threads = f"thread{'s' * (len(pids) > 1)} {shown}"
         gone = effect == "only" and all(_is_gone(facts, int(pid)) for pid in pids)
-        what = f"at {called(place)} {effect} {threads} fire{'s' * (len(pids) == 1 and effect == 'only')} events"
+        what = f"at {name_of(prefix)} {effect} {threads} fire{'s' * (len(pids) == 1 and effect == 'only')} events"
         if gone:
             what += f", and {'it is' if len(pids) == 1 else 'they are'} gone"
         level = STOPS if gone else NOTE
@@ -87,48 +87,48 @@ def _is_gone(facts: Facts, tid: int) -> bool:
     return facts.machine.is_known and not inside and facts.machine.text(f"/proc/{tid}/stat") is None
 
 
-def _buffer(facts: Facts, place: str) -> Iterator[Diagnosis]:
-    path = f"{place}buffer_size_kb"
+def _buffer(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
+    path = f"{prefix}buffer_size_kb"
     size = (facts.text(path) or "").split()
-    stats = _stats(facts, place)
+    stats = _stats(facts, prefix)
     kib = int(size[0]) if size and size[0].isdigit() else 0
     typed = facts.typed(path)
     helps = f"echo {max(SMALL, kib) * GROWN} > {typed}"
     for key, how in (("overrun", "overwritten by later ones"), ("dropped events", "dropped")):
         lost = stats.get(key, 0)
         if lost:
-            events = f"{lost} events of {called(place)} were" if lost > 1 else f"1 event of {called(place)} was"
+            events = f"{lost} events of {name_of(prefix)} were" if lost > 1 else f"1 event of {name_of(prefix)} was"
             what = f"{events} {how}: its buffer is full"
-            fact = Fact(facts.typed(f"{place}per_cpu/*/stats"), f"{key}: {lost}")
+            fact = Fact(facts.typed(f"{prefix}per_cpu/*/stats"), f"{key}: {lost}")
             yield Diagnosis(NOTE, "buffer", what, (fact,), helps)
     if 0 < kib < SMALL and len(size) == 1:
-        what = f"the buffer of {called(place)} is small: {kib} KiB for each CPU"
+        what = f"the buffer of {name_of(prefix)} is small: {kib} KiB for each CPU"
         yield Diagnosis(NOTE, "buffer", what, (Fact(typed, str(kib)),), helps)
 
 
-def _stats(facts: Facts, place: str) -> dict[str, int]:
+def _stats(facts: Facts, prefix: str) -> dict[str, int]:
     """Return the numbers in the `stats` of all CPUs, added up."""
-    found: dict[str, int] = {}
-    for name in facts.names(f"{place}per_cpu"):
-        for line in (facts.text(f"{place}per_cpu/{name}/stats") or "").splitlines():
+    totals: dict[str, int] = {}
+    for name in facts.names(f"{prefix}per_cpu"):
+        for line in (facts.text(f"{prefix}per_cpu/{name}/stats") or "").splitlines():
             key, _, value = line.partition(":")
             if value.strip().isdigit():
-                found[key] = found.get(key, 0) + int(value)
-    return found
+                totals[key] = totals.get(key, 0) + int(value)
+    return totals
 
 
-def _uses(facts: Facts, place: str) -> Iterator[Diagnosis]:
-    """Yield what others have switched on there."""
-    tracer = facts.text(f"{place}current_tracer")
+def _uses(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
+    """Yield what others switched on in an instance."""
+    tracer = facts.text(f"{prefix}current_tracer")
     if tracer not in (None, "", "nop"):
-        path = facts.typed(f"{place}current_tracer")
-        what = f"the tracer {tracer} is at work at {called(place)}"
+        path = facts.typed(f"{prefix}current_tracer")
+        what = f"the tracer {tracer} is at work at {name_of(prefix)}"
         yield Diagnosis(NOTE, "tracer", what, (Fact(path, str(tracer)),), f"echo nop > {path}")
-    events = [line.partition(" ")[0] for line in (facts.text(f"{place}set_event") or "").splitlines()]
+    events = [line.partition(" ")[0] for line in (facts.text(f"{prefix}set_event") or "").splitlines()]
     if events:
-        path = facts.typed(f"{place}set_event")
+        path = facts.typed(f"{prefix}set_event")
         is_one = len(events) == 1
-        what = f"{len(events)} event{'s' * (not is_one)} {'is' if is_one else 'are'} enabled at {called(place)}"
+        what = f"{len(events)} event{'s' * (not is_one)} {'is' if is_one else 'are'} enabled at {name_of(prefix)}"
         shown = " ".join(events[:SHOWN]) + " ..." * (len(events) > SHOWN)
         yield Diagnosis(NOTE, "events", what, (Fact(path, shown),), f"echo > {path}, if nobody uses them")
 

@@ -104,7 +104,7 @@ def explain(before: bytes, after: bytes, command: str) -> LoggedError | None:
     return None
 
 
-class Words:
+class KernelMessages:
     """What the kernel says of what is written from now on.
 
     `before` is error_log as it is now.  Where there is none (before Linux 5.2), refusals are in the kernel's log.

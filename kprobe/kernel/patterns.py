@@ -35,10 +35,10 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
 
     Raise `DefinitionError` if no function fits, or more than `most`, and `Unsupported` if there is no list of them.
     """
-    found = _functions(tracefs, probe.place)
+    counts = _functions(tracefs, probe.place)
     banned = _blacklist(tracefs) if probe.kind != "f" else frozenset()
-    twice = [name for name, count in found.items() if count > 1]
-    names = [name for name in sorted(found) if name not in banned and name not in twice]
+    twice = [name for name, count in counts.items() if count > 1]
+    names = [name for name in sorted(counts) if name not in banned and name not in twice]
     column = str(probe).find(str(probe.place))
     if not names:
         raise DefinitionError(
@@ -55,7 +55,7 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
         return Expansion((probe,), f"{notice}, which are one event: a line tells its function by its address")
     if twice:
         notice += f"; left out, as several functions have the name: {', '.join(twice)}"
-    return Expansion(tuple(_at(probe, name) for name in names), notice)
+    return Expansion(tuple(_on_function(probe, name) for name in names), notice)
 
 
 def expand_all(
@@ -69,17 +69,17 @@ def expand_all(
         if not probe.place.is_pattern:
             every.append(probe)
             continue
-        found = expand(tracefs, probe, most or MOST)
-        notices.append(found.notice)
-        every += found.probes
-        fitting += [one.place for one in found.probes if len(found.probes) > 1]
+        counts = expand(tracefs, probe, most or MOST)
+        notices.append(counts.notice)
+        every += counts.probes
+        fitting += [one.place for one in counts.probes if len(counts.probes) > 1]
     return distinct(every), frozenset(fitting), notices
 
 
-def _at(probe: Probe, function: str) -> Probe:
+def _on_function(probe: Probe, function: str) -> Probe:
     place = Place(function, probe.place.module, returns=probe.place.returns)
     clean = "".join(char if char.isascii() and char.isalnum() else "_" for char in function)
-    return probe.at(place, f"{probe.name}_{clean}"[:NAME_MAX] if probe.is_named else clean[:NAME_MAX])
+    return probe.moved(place, f"{probe.name}_{clean}"[:NAME_MAX] if probe.is_named else clean[:NAME_MAX])
 
 
 def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
@@ -94,12 +94,12 @@ def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
             "list of functions for a pattern", f"{symbols.LIST} can't be read: {error.strerror}"
         ) from error
     fits = re.compile(translate(place.symbol)).match
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         name, _, module = line.partition(" ")
         if fits(name) and (not place.module or module.strip("[]\t ") == place.module):
-            found[name] = found.get(name, 0) + 1
-    return found
+            counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _blacklist(tracefs: Tracefs) -> frozenset[str]:

@@ -36,7 +36,7 @@ def known(tracefs: Tracefs) -> KernelTypes:
     offers = Capabilities(tracefs)
     if offers.prototype is not None:
         prototype, member = offers.prototype, offers.member or _nothing
-        return KernelTypes(lambda name: _taken(prototype(name)), lambda *path: _place(member(*path)), "")
+        return KernelTypes(lambda name: _prototype(prototype(name)), lambda *path: _member(member(*path)), "")
     try:
         data = offers.btf()
     except OSError as error:
@@ -62,15 +62,15 @@ def _nothing(*_: object) -> None:
     return None
 
 
-def _taken(found: PrototypeFields | None) -> Prototype | None:
-    if found is None:
+def _prototype(fields: PrototypeFields | None) -> Prototype | None:
+    if fields is None:
         return None
-    parameters, returns = found
+    parameters, returns = fields
     return Prototype(tuple(Parameter(name, _c_type(*kind)) for name, kind in parameters), _c_type(*returns))
 
 
-def _place(found: tuple[tuple[int, ...], CTypeFields] | None) -> tuple[tuple[int, ...], CType] | None:
-    return None if found is None else (found[0], _c_type(*found[1]))
+def _member(fields: tuple[tuple[int, ...], CTypeFields] | None) -> tuple[tuple[int, ...], CType] | None:
+    return None if fields is None else (fields[0], _c_type(*fields[1]))
 
 
 def _c_type(text: str, kind: str, size: int, signed: bool) -> CType:

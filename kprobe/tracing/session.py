@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kprobe_text.figures.latencies import Latency
     from kprobe_text.text import Record
 
-    from .unnamed import NamesByPlace
+    from .unnamed import NamesByAddress
     from .worker import Worker
 
     T = TypeVar("T")
@@ -87,8 +87,8 @@ class Trace:
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
-        self._names: NamesByPlace | None = None
-        self._rest: Iterator[bytes] | None = None  # of the text, after the end
+        self._names: NamesByAddress | None = None
+        self._last: Iterator[bytes] | None = None  # of the text, after the end
         self._is_drained = False  # of raw pages, likewise
         self._began = 0.0
         self._is_open = False
@@ -222,9 +222,9 @@ class Trace:
     def _last_texts(self, stream: Stream) -> Iterator[bytes]:
         """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
         self._disable()
-        if self._rest is None:
-            self._rest = self._held().texts(stream, self._tracer.sleep)
-        return self._rest
+        if self._last is None:
+            self._last = self._held().texts(stream, self._tracer.sleep)
+        return self._last
 
     def _held(self) -> Remainder:
         from kprobe.tracing.remainder import Remainder
@@ -437,9 +437,9 @@ class Trace:
             tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
         if not has_groups(tracefs):
-            from .unnamed import NamesByPlace
+            from .unnamed import NamesByAddress
 
-            self._names = NamesByPlace(self.probes)
+            self._names = NamesByAddress(self.probes)
         else:
             session = self.instance.session
             self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)

@@ -34,7 +34,7 @@ class EventTally:
         self._lost = 0
         self._uncertain = False
         self._most = most
-        self._rest = b""  # the beginning of a line
+        self._unfinished = b""  # the beginning of a line
         self._parser: Parser | None = None
         self._line: Callable[[bytes], list[bytes]] | None = None
 
@@ -78,7 +78,7 @@ class EventTally:
         if self._most is not None:
             return self._cut(data, formats, live=live)
         if self.ring is None:
-            self._count(self._rest + data if self._rest else data)
+            self._count(self._unfinished + data if self._unfinished else data)
         return data
 
     def settle(self) -> None:
@@ -89,7 +89,7 @@ class EventTally:
     def _count(self, text: bytes) -> None:
         """Count what is in whole lines; text is copied only where a line isn't whole."""
         end = text.rfind(b"\n") + 1
-        self._rest = text[end:]
+        self._unfinished = text[end:]
         lines = text[:end]
         names = [name.encode() for name in self._events]
         counts = [lines.count(b": %b: " % name) for name in names] if len(names) <= FEW else []

@@ -83,14 +83,14 @@ def probes(tracefs: Tracefs) -> dict[str, list[Line]]:
     return found
 
 
-def uses(tracefs: Tracefs, place: str, event: str) -> bool:
-    """True if the event is enabled in a place ("" or "instances/NAME/"), or has a filter there."""
-    return _state(tracefs, f"{place}events/{event}/enable", "0") != "0" or has_filter(tracefs, place, event)
+def uses(tracefs: Tracefs, prefix: str, event: str) -> bool:
+    """True if the event is enabled in an instance ("instances/NAME/"; "": the top level), or has a filter there."""
+    return _state(tracefs, f"{prefix}events/{event}/enable", "0") != "0" or has_filter(tracefs, prefix, event)
 
 
-def has_filter(tracefs: Tracefs, place: str, event: str) -> bool:
-    """True if the event has a filter in a place."""
-    return _state(tracefs, f"{place}events/{event}/filter", "none") != "none"
+def has_filter(tracefs: Tracefs, prefix: str, event: str) -> bool:
+    """True if the event has a filter in an instance."""
+    return _state(tracefs, f"{prefix}events/{event}/filter", "none") != "none"
 
 
 def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:

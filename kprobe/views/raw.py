@@ -19,7 +19,7 @@ class RawView:
         self.title = ", raw pages"
         self._trace = trace
         self._counts = Counts()
-        self._said = 0
+        self._reported = 0
 
     def head(self) -> bytes:
         """Return nothing: raw pages have no column headings."""
@@ -51,6 +51,6 @@ class RawView:
 
     def _complain(self) -> None:
         problems = self._trace.problems()
-        for words in problems[self._said :]:
+        for words in problems[self._reported :]:
             note(f"WARNING: {words}")
-        self._said = len(problems)
+        self._reported = len(problems)
