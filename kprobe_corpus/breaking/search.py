@@ -48,14 +48,14 @@ class Search(NamedTuple):
 
     tried: tuple[Rule, ...]
     untried: tuple[Rule, ...]
-    found: tuple[Broken, ...]
+    broken: tuple[Broken, ...]
     texts: int
     seconds: float
 
     @property
     def broken_rules(self) -> set[str]:
         """The names of the rules that were broken, alone or together with others."""
-        return {rule.name for one in self.found for rule in one.rules}
+        return {rule.name for one in self.broken for rule in one.rules}
 
     @property
     def fails_plainest(self) -> bool:
@@ -65,7 +65,7 @@ class Search(NamedTuple):
     @property
     def shortest(self) -> Broken | None:
         """The shortest of all."""
-        return min(self.found, key=lambda one: one.length, default=None)
+        return min(self.broken, key=lambda one: one.length, default=None)
 
 
 def search(
@@ -73,7 +73,7 @@ def search(
     kernels: Sequence[str],
     seconds: float,
     seed: int,
-    told: Callable[[str], None] = lambda words: None,
+    tell: Callable[[str], None] = lambda words: None,
     *,
     names: Collection[str] = ("*",),
 ) -> Search:
@@ -98,7 +98,7 @@ def search(
             tried.append(rule)
             if one := trial.shortest((rule,), seed, EXAMPLES):
                 broken.append(one)
-                told(f"broken: {rule.says}")
+                tell(f"broken: {rule.says}")
         held = [rule for rule in tried if all(rule not in one.rules for one in broken)]
         if len(held) > 1 and not trial.is_over() and (one := trial.together(held, seed)):
             broken.append(one)
@@ -122,7 +122,9 @@ def confirm(parser: Reader, broken: Broken, spec: str) -> Confirmation:
     except Exception as error:  # the guest's own: it can't do that, or died
         return Confirmation(spec, None, str(error))
     with tempfile.TemporaryDirectory(prefix="kprobe-") as directory, parser.command() as command:
-        result = ask(parser, command, case._replace(kernel=kernel), rendered, directory, broken.result.found.said)
+        result = ask(
+            parser, command, case._replace(kernel=kernel), rendered, directory, broken.result.comparison.reported
+        )
     return Confirmation(spec, result, "")
 
 
@@ -138,7 +140,7 @@ class _Trial:
         self._begun = time.monotonic()
         self._render = renderer("sim")
         self._command = parser.command()
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._results: dict[Case, Result | None] = {}
 
     def __enter__(self) -> _Trial:
@@ -147,7 +149,7 @@ class _Trial:
         for more in ({}, {"options": ("stacktrace",)}, {"beside": (("marker", "x"),)}, {"probe": "r", "arguments": ""}):
             for kernel in {self._kernels[0], self._kernels[-1]}:
                 result = self._asked(PLAINEST._replace(kernel=kernel, **more))
-                self._said |= result.found.said if result is not None else set()
+                self._reported |= result.comparison.reported if result is not None else set()
         self._results.clear()
         return self
 
@@ -176,7 +178,7 @@ class _Trial:
         """Return the shortest case of one rule that fools the parser, if there is any."""
         from hypothesis import strategies as st
 
-        return self._found(broken[0].values(st), lambda changes: (broken, changes), seed, examples)
+        return self._shortest_of(broken[0].values(st), lambda changes: (broken, changes), seed, examples)
 
     def together(self, held: Sequence[Rule], seed: int) -> Broken | None:
         """Return the shortest case of several rules that don't fool the parser alone."""
@@ -191,9 +193,9 @@ class _Trial:
                 changes |= {key: value for key, value in more.items() if key not in changes}
             return tuple(held[at] for at, _ in drawn), changes
 
-        return self._found(several, merged, seed, TOGETHER * len(held))
+        return self._shortest_of(several, merged, seed, TOGETHER * len(held))
 
-    def _found(
+    def _shortest_of(
         self,
         strategy: Any,
         read: Callable[[Any], tuple[tuple[Rule, ...], Mapping[str, Any]]],
@@ -236,7 +238,9 @@ class _Trial:
                 self._results[case] = None
             else:
                 self.texts += 1
-                self._results[case] = ask(self._parser, self._command, case, rendered, self._directory.name, self._said)
+                self._results[case] = ask(
+                    self._parser, self._command, case, rendered, self._directory.name, self._reported
+                )
         return self._results[case]
 
 
@@ -267,7 +271,7 @@ def kernels(words: str) -> list[str]:
         raise NoSearch(str(error)) from error
 
 
-def ask(parser: Reader, command: Any, case: Case, rendered: Any, directory: str, said: Collection[str]) -> Result:
+def ask(parser: Reader, command: Any, case: Case, rendered: Any, directory: str, reported: Collection[str]) -> Result:
     """Return what a parser makes of a case's text, compared with its truth."""
     about = {"kernel": case.kernel, "options": list(case.options), "clock": case.clock, "source": "simulator"}
     entry = made(
@@ -277,4 +281,4 @@ def ask(parser: Reader, command: Any, case: Case, rendered: Any, directory: str,
     write(entry, directory)
     outcome = command.ask(os.path.join(directory, entry.kernel, entry.name), variables(entry))
     result = parser.result(entry, outcome)._replace(output=outcome.output)
-    return settled([result], parser.types, said)[0]
+    return settled([result], parser.types, reported)[0]

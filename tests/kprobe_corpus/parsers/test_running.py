@@ -9,7 +9,7 @@ import pytest
 
 from kprobe_corpus.parsers.running import NotStarted, Program, StayingProgram
 
-from ..conftest import program
+from .conftest import program
 
 
 def directories(corpus: Path) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from kprobe_corpus.parsers.texts import TraceText, chosen
 
-from ..conftest import truth
+from .conftest import truth
 
 
 def names(texts: list[TraceText]) -> list[str]:

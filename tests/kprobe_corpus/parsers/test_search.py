@@ -14,7 +14,7 @@ from kprobe_corpus.breaking.rules import rules
 from kprobe_corpus.breaking.search import EXAMPLES, PLAIN, Search, search
 from kprobe_corpus.parsers.testing import Reader
 
-from ..conftest import program
+from .conftest import program
 
 NAMES = (
     "comm-space",
@@ -39,7 +39,7 @@ def naive(tmp_path_factory: pytest.TempPathFactory) -> Search:
 
 @pytest.mark.slow
 def test_the_rules_that_a_parser_by_blanks_breaks(naive: Search) -> None:
-    broken = {one.rules[0].name: one.case.changes() for one in naive.found if len(one.rules) == 1}
+    broken = {one.rules[0].name: one.case.changes() for one in naive.broken if len(one.rules) == 1}
     assert broken["comm-space"] == {"kernel": "7.2", "comm": b"a a"}
     assert broken["string-space"] == {"kernel": "7.2", "path": b" "}
     assert broken["string-not-utf-8"] == {"kernel": "7.2", "path": b"\xff"}
@@ -60,14 +60,14 @@ def test_the_shortest_scenario_is_told_with_its_text_and_answer(naive: Search) -
 @pytest.mark.slow
 def test_the_same_seed_finds_the_same(naive: Search, tmp_path: Path) -> None:
     again = found(program(tmp_path, ""))
-    assert [one.case for one in again.found] == [one.case for one in naive.found]
+    assert [one.case for one in again.broken] == [one.case for one in naive.broken]
     assert again.texts == naive.texts
 
 
 def test_a_parser_that_reads_nothing_is_fooled_by_the_plainest_text(tmp_path: Path) -> None:
     nothing = search(Reader(program(tmp_path, "read = lambda text: []"), stays=True, types=("event",)), ["7.2"], 60, 0)
-    assert [one.rules for one in nothing.found] == [(PLAIN,)]
-    assert nothing.found[0].case == PLAINEST._replace(kernel="7.2")
+    assert [one.rules for one in nothing.broken] == [(PLAIN,)]
+    assert nothing.broken[0].case == PLAINEST._replace(kernel="7.2")
     said = findings.text(nothing)
     assert "\nnot tried, as the parser misreads the plainest text: " in said
     assert "time was up" not in said
@@ -75,7 +75,7 @@ def test_a_parser_that_reads_nothing_is_fooled_by_the_plainest_text(tmp_path: Pa
 
 def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:
     none = search(Reader(program(tmp_path, ""), stays=True), ["7.2"], 1e-9, 0)
-    assert (none.tried, none.found) == ((), ())
+    assert (none.tried, none.broken) == ((), ())
     assert [rule.name for rule in none.untried] == [rule.name for rule in rules(("7.2",))]
 
 
@@ -118,7 +118,7 @@ def test_a_string_with_a_whole_record_in_it_does_not_fool_ours() -> None:
     ours = Path(__file__).parents[3] / "docs" / "readers" / "kprobe_reader.py"
     reader = Reader((sys.executable, str(ours)), stays=True)
     searched = search(reader, ("7.2",), 120, 0, names=("string-event",))
-    assert (len(searched.tried), searched.found) == (1, ())
+    assert (len(searched.tried), searched.broken) == (1, ())
     assert searched.texts > EXAMPLES
 
 
