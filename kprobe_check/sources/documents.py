@@ -49,7 +49,7 @@ _PROMPT = re.compile(r"\s*(?:\(\w+\) ?)?(?:[\w.@~:/-]*+(?:\[[^\]]*\])?)(?: ?[~/]
 _COMMENT = re.compile(r"\s*# [A-Z][a-z]+\b")
 
 
-def found(text: str, source: str) -> list[Statement]:
+def statements_in(text: str, source: str) -> list[Statement]:
     """Return the statements of a document.  Raise `MissingLibrary`."""
     statements: list[Statement] = []
     for language, block, line in _blocks(text):
@@ -78,10 +78,10 @@ def _in_block(language: str, block: str, source: str) -> list[Statement]:
     if language in _OTHERS:
         return []
     if language in _LANGUAGES:
-        return compiled.found(block, source, _LANGUAGES[language])
+        return compiled.statements_in(block, source, _LANGUAGES[language])
     if language in _PYTHON:
         try:
-            return python.found(block, source)
+            return python.statements_in(block, source)
         except python.NotPython:
             return []
     return _console(block, source)
@@ -93,7 +93,7 @@ def _console(block: str, source: str) -> list[Statement]:
     prompted = [_PROMPT.match(line) for line in lines]
     if any(one and not _COMMENT.match(line) for one, line in zip(prompted, lines, strict=True)):
         lines = _typed(lines)
-    each = scripts.found("\n".join(lines), source)
+    each = scripts.statements_in("\n".join(lines), source)
     known = {one.position.line for one in each}
     for number, line in enumerate(lines, 1):
         if number not in known and looks_like_definition(line):
@@ -108,11 +108,13 @@ def _typed(lines: list[str]) -> list[str]:
     goes_on = False
     end = ""
     for line in lines:
-        found = _PROMPT.match(line)
+        statements_in = _PROMPT.match(line)
         is_kept = (
-            bool(end) or goes_on or (found is not None and (line.strip()[:2] != "> " or bool(typed and typed[-1])))
+            bool(end)
+            or goes_on
+            or (statements_in is not None and (line.strip()[:2] != "> " or bool(typed and typed[-1])))
         )
-        said = line if end or found is None else " " * found.end() + line[found.end() :]
+        said = line if end or statements_in is None else " " * statements_in.end() + line[statements_in.end() :]
         typed.append(said if is_kept else "")
         if end:
             end = "" if line.strip() == end else end

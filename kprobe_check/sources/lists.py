@@ -62,7 +62,7 @@ def is_line(line: str) -> bool:
     return not text or text[0] in "#-!" or begins_statement(text)
 
 
-def found(text: str, source: str) -> list[Statement]:
+def statements_in(text: str, source: str) -> list[Statement]:
     """Return the statements of a list."""
     each = (statement(line, Position(source, number)) for number, line in enumerate(text.split("\n"), 1))
     return [one for one in each if one is not None]
@@ -78,7 +78,7 @@ def written(path: str, text: str, position: Position, *, is_on_one_line: bool = 
     file = definitions_file(path)
     if file:
         return [
-            definition(line.strip(), there, file=_own(file, line))
+            definition(line.strip(), there, file=_own_file(file, line))
             for line, there in placed(text, position, is_on_one_line=is_on_one_line)
             if line.strip()[0] not in "-!#"
         ]
@@ -107,8 +107,8 @@ def definitions_file(path: str) -> str:
     name = path.rpartition("/")[2]
     if name in FILES:
         return name
-    found = _NAMED.fullmatch(name)
-    return found[1].lower() if found else ""
+    statements_in = _NAMED.fullmatch(name)
+    return statements_in[1].lower() if statements_in else ""
 
 
 def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple[str, Position]]:
@@ -123,6 +123,6 @@ def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple
     return places
 
 
-def _own(file: str, line: str) -> str:
+def _own_file(file: str, line: str) -> str:
     """Return the file that a line is asked in: dynamic_events takes what its own files take, and says less."""
     return file if file != "dynamic_events" else definition(line, Position()).file

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 LIST, SHELL, PYTHON, MARKDOWN = "list", "shell", "python", "markdown"
 FORMS = (LIST, SHELL, PYTHON, GO, C, RUST, PERL, MARKDOWN)
 _READERS: dict[str, Callable[[str, str], list[Statement]]] = {
-    LIST: lists.found,
-    SHELL: scripts.found,
-    PYTHON: python.found,
-    MARKDOWN: documents.found,
-    **{language: partial(compiled.found, language=language) for language in (GO, C, RUST, PERL)},
+    LIST: lists.statements_in,
+    SHELL: scripts.statements_in,
+    PYTHON: python.statements_in,
+    MARKDOWN: documents.statements_in,
+    **{language: partial(compiled.statements_in, language=language) for language in (GO, C, RUST, PERL)},
 }
 _ENDINGS = {
     **dict.fromkeys((".sh", ".bash", ".ksh", ".zsh", ".bats", ".tc"), SHELL),  # .tc: the kernel's ftracetest

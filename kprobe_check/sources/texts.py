@@ -30,19 +30,21 @@ def unknown(written: str, position: Position | None = None, because: str = "") -
     return Text(shown, (shown,), position or Position(), because)
 
 
-def plus(one: Text, other: Text) -> Text:
+def plus(first: Text, second: Text) -> Text:
     """Return two texts as one, which begins where the first does, or where the other one if that isn't known."""
-    if not one.position.line:
-        one = one._replace(position=other.position)
-    if len(one.text) + len(other.text) > _LONGEST:
-        return Text("…", ("…",), one.position)
-    new = tuple(name for name in other.unknowns if name not in one.unknowns)
-    return one._replace(text=one.text + other.text, unknowns=one.unknowns + new, because=one.because or other.because)
+    if not first.position.line:
+        first = first._replace(position=second.position)
+    if len(first.text) + len(second.text) > _LONGEST:
+        return Text("…", ("…",), first.position)
+    new = tuple(name for name in second.unknowns if name not in first.unknowns)
+    return first._replace(
+        text=first.text + second.text, unknowns=first.unknowns + new, because=first.because or second.because
+    )
 
 
-def unclear(statement: Statement, said: Text) -> Statement:
+def unclear(statement: Statement, value: Text) -> Statement:
     """Return a statement that stands in a text with what keeps it from being asked, if anything does."""
-    name = next((name for name in said.unknowns if name in statement.text), "")
+    name = next((name for name in value.unknowns if name in statement.text), "")
     if not name or statement.unclear:
         return statement
-    return statement._replace(unclear=said.because or f"what {name} is isn't known")
+    return statement._replace(unclear=value.because or f"what {name} is isn't known")

@@ -33,14 +33,14 @@ def _writes(text: str) -> bool:
     return is_named or _TEE.search(last.rpartition("\n")[2]) is not None
 
 
-def command(said: Text) -> list[Statement]:
+def command(value: Text) -> list[Statement]:
     """Return the statements of a command; for the shell, what isn't known of it is a variable."""
-    script, names = said.text, dict[str, str]()
-    for number, one in enumerate(said.unknowns):
+    script, names = value.text, dict[str, str]()
+    for number, one in enumerate(value.unknowns):
         names[f"${{__{number}}}"] = one
         script = script.replace(one, f"${{__{number}}}")
     found = []
-    for statement in inside(script, said.position):
+    for statement in inside(script, value.position):
         text, because = statement.text, statement.unclear
         if any(because.endswith(f" {name}") for name in names):
             because = ""  # it isn't the shell that doesn't know it

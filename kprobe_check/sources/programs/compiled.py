@@ -19,7 +19,7 @@ from kprobe_check.sources.programs.expressions import Expressions
 from kprobe_check.sources.programs.literals import GO, PERL, RUST, STRING, C, Lexeme, tokens
 from kprobe_check.sources.programs.tree import Called, Item, shown, strings
 from kprobe_check.sources.texts import Text, unclear
-from kprobe_check.statement import Statement, definition, looks_like_definition, told
+from kprobe_check.statement import Statement, definition, looks_like_definition, without_doubles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _INSTEAD = {
 _SHOWN = 60
 
 
-def found(text: str, source: str, language: str) -> list[Statement]:
+def statements_in(text: str, source: str, language: str) -> list[Statement]:
     """Return the statements of a program.  Raise `literals.MissingLibrary`."""
     each = tokens(text if _MAY.search(text) else "", language, source)
     return _SourceReader(Expressions(each, language), language).statements()
@@ -61,9 +61,9 @@ class _SourceReader:
     def __init__(self, tree: Expressions, language: str) -> None:
         self._tree = tree
         self._language = language
-        self._found: dict[Statement, bool] = {}
+        self._statements: dict[Statement, bool] = {}
         self._handles: dict[str, list[tuple[int, Text]]] = {}
-        self._said: set[int] = set()  # where strings stand that are only said to people
+        self._messages: set[int] = set()  # where strings stand that are only said to people
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order of the source."""
@@ -73,47 +73,47 @@ class _SourceReader:
             self._write(call)
         for expression in self._tree.expressions:
             if any(isinstance(item, Lexeme) and item.kind == STRING for item in strings(expression)):
-                self._tree.text(expression, expression[0].at)  # so that it is known which strings are parts of it
+                self._tree.text(expression, expression[0].offset)  # so that it is known which strings are parts of it
         for expression in self._tree.expressions:
             self._loose(expression)
-        return sorted(told(self._found), key=lambda one: (one.position.line, one.position.column))
+        return sorted(without_doubles(self._statements), key=lambda one: (one.position.line, one.position.column))
 
-    def _add(self, each: Iterable[Statement], said: Text, *, is_certain: bool = True) -> None:
+    def _add(self, each: Iterable[Statement], value: Text, *, is_certain: bool = True) -> None:
         for one in each:
-            clear = unclear(one, said)
-            self._found[clear] = self._found.get(clear, False) or is_certain
+            clear = unclear(one, value)
+            self._statements[clear] = self._statements.get(clear, False) or is_certain
 
     # ------------------------------------------------------------------------------------------------- files
 
     def _paths(self, call: Called) -> Iterator[tuple[int, Text]]:
         """Yield what of a call's arguments are paths of files of a tracefs."""
         for index, one in enumerate(call.given):
-            for said in self._each(one, call.at):
-                path = said._replace(text=said.text.lstrip("+<> "))
+            for value in self._each(one, call.offset):
+                path = value._replace(text=value.text.lstrip("+<> "))
                 if " " not in path.text and is_file(path.text):
                     yield index, path
 
-    def _each(self, items: Sequence[Item], at: int) -> list[Text]:
+    def _each(self, items: Sequence[Item], offset: int) -> list[Text]:
         """Return what an expression may say: for a name, all that may be bound to it."""
         name = _name(items)
-        bound = self._tree.bindings(name, at) if name else []
+        bound = self._tree.bindings(name, offset) if name else []
         if len(bound) > 1:
-            return [self._tree.said(one, one[0].at) for one in bound]
-        said = self._tree.text(items, at)
-        return [] if said is None else [said]
+            return [self._tree.text_of(one, one[0].offset) for one in bound]
+        value = self._tree.text(items, offset)
+        return [] if value is None else [value]
 
     def _open(self, call: Called) -> None:
         for index, path in self._paths(call):
             handle = self._handle(call, index)
             for name in handle:
-                self._handles.setdefault(name, []).append((call.at, path))
+                self._handles.setdefault(name, []).append((call.offset, path))
             if is_definitions(path.text):
                 self._opening(call, index, path)
             break
 
     def _handle(self, call: Called, index: int) -> list[str]:
         """Return the names that stand for what a call opens: what it is assigned to, or its own first argument."""
-        names = list(self._tree.assigned.get(call.at, ()))
+        names = list(self._tree.assigned.get(call.offset, ()))
         if self._language == C:
             names.append(call.name)  # std::ofstream events("…")
         if self._language == PERL and call.name == "open" and index:
@@ -123,12 +123,12 @@ class _SourceReader:
 
     def _opening(self, call: Called, index: int, path: Text) -> None:
         position = call.position
-        first = next(iter(self._each(call.given[index], call.at)), Text("")).text
+        first = next(iter(self._each(call.given[index], call.offset)), Text("")).text
         modes = [one.value.text for given in call.given for one in strings(given)]
         flags = " ".join(shown(one) for one in call.given)
         is_lost = (
             call.name in _CREATES
-            or (call.whole.endswith("fs::write") and self._language == RUST)
+            or (call.qualified_name.endswith("fs::write") and self._language == RUST)
             or "O_TRUNC" in flags
             or (call.name == "fopen" and any(mode.startswith("w") for mode in modes[-1:]))
             or (
@@ -140,54 +140,61 @@ class _SourceReader:
         seeks = call.name == "fopen" and bool(modes) and modes[-1].startswith("a") and "+" not in modes[-1]
         if not is_lost and not seeks:
             return
-        written_as = f"{call.whole}({', '.join(shown(one) for one in call.given)})"
+        written_as = f"{call.qualified_name}({', '.join(shown(one) for one in call.given)})"
         written_as = written_as if len(written_as) <= _SHOWN else f"{written_as[: _SHOWN - 1]}…"
         make = appending if seeks else truncation
         self._add([make(path.text, position, written_as, _INSTEAD[self._language])], Text(""))
 
-    def _opened(self, items: Sequence[Item], at: int) -> Text | None:
+    def _opened(self, items: Sequence[Item], offset: int) -> Text | None:
         """Return the path of the file that an expression stands for."""
         name = _name(items)
-        each = [path for where, path in self._handles.get(name, []) if where < at]
+        each = [path for where, path in self._handles.get(name, []) if where < offset]
         return each[-1] if each else None
 
     # ------------------------------------------------------------------------------------------------- writes
 
     def _write(self, call: Called) -> None:
-        if self._is_said(call):
-            self._said.update(one.at for given in call.given for one in strings(given))
+        if self._is_message(call):
+            self._messages.update(one.offset for given in call.given for one in strings(given))
             return
         if not _WRITES.search(call.name) or _READS.search(call.name):
             self._paired(call)
             return
-        path = self._opened(call.on, call.at) if call.on else None
+        path = self._opened(call.on, call.offset) if call.on else None
         if path is not None and call.given:
             self._note(path, call.given, call)
             return
         given = self._perl_given(call)
-        path = self._opened(given[0], call.at) if given else None
+        path = self._opened(given[0], call.offset) if given else None
         if path is not None and len(given) > 1:
             self._note(path, given[1:], call)
             return
-        path = self._opened(given[-1], call.at) if given else None
+        path = self._opened(given[-1], call.offset) if given else None
         if path is not None and len(given) > 1:
             self._note(path, given[:1], call)
             return
         self._paired(call)
 
-    def _is_said(self, call: Called) -> bool:
+    def _is_message(self, call: Called) -> bool:
         """Return whether what a call is given is only said to people."""
         if call.name == "fprintf":
             return shown(call.given[0]) == "stderr" if call.given else False
         if _PRINTS.fullmatch(call.name):
-            to_file = any(self._opened(one, call.at) for one in call.given[:1])
-            return _STDOUT.fullmatch(call.whole) is not None or not (call.on or to_file or self._language == PERL)
+            to_file = any(self._opened(one, call.offset) for one in call.given[:1])
+            return _STDOUT.fullmatch(call.qualified_name) is not None or not (
+                call.on or to_file or self._language == PERL
+            )
         return _SAYS.fullmatch(call.name) is not None
 
     def _perl_given(self, call: Called) -> list[list[Item]]:
         """Return the arguments; in Perl, where a file stands before them without a comma, that one apart."""
         given = call.given
-        if self._language == PERL and given and len(given[0]) > 1 and self._opened(given[0][:1], call.at) is not None:
+        if (
+            self._language == PERL
+            and given
+            and len(given[0]) > 1
+            and self._opened(given[0][:1], call.offset) is not None
+        ):
             return [given[0][:1], given[0][1:], *given[1:]]
         return given
 
@@ -200,8 +207,8 @@ class _SourceReader:
             for other in (index + 1, index - 1):
                 if not 0 <= other < len(call.given):
                     continue
-                said = self._tree.text(call.given[other], call.at)
-                begins = said is not None and begins_statement(said.text) and is_definitions(path.text)
+                value = self._tree.text(call.given[other], call.offset)
+                begins = value is not None and begins_statement(value.text) and is_definitions(path.text)
                 whole = is_writing and other > index and ("/" in path.text or is_definitions(path.text))
                 if (begins and not _READS.search(call.name)) or (
                     whole and not re.fullmatch(r"\d+", shown(call.given[other]))
@@ -212,10 +219,10 @@ class _SourceReader:
     def _note(self, path: Text, given: Sequence[list[Item]], call: Called) -> None:
         name = _name(given[0])
         if re.search(r"(?i)printf|write(?:ln)?!|format", call.name):
-            said = self._tree.formatted(given, call.at)
-            each = [said] if said is not None else [self._tree.said(given[0], call.at)]
+            value = self._tree.formatted(given, call.offset)
+            each = [value] if value is not None else [self._tree.text_of(given[0], call.offset)]
         else:
-            each = self._each(given[0], call.at) or [self._tree.said(given[0], call.at)]
+            each = self._each(given[0], call.offset) or [self._tree.text_of(given[0], call.offset)]
         for one in each:
             if not one.position.line:
                 one = one._replace(position=call.position)
@@ -223,7 +230,7 @@ class _SourceReader:
                 one = one._replace(position=call.position)
             is_on_one_line = one.rows < one.text.rstrip("\n").count("\n")
             self._add(written(path.text, one.text, one.position, is_on_one_line=is_on_one_line), one)
-        self._tree.taken.update(one.at for items in given for one in strings(items))
+        self._tree.taken.update(one.offset for items in given for one in strings(items))
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -232,40 +239,40 @@ class _SourceReader:
         each = [expression] if first is not None else []
         for items in each:
             assert first is not None
-            if first.at in self._tree.taken or first.at in self._said:
+            if first.offset in self._tree.taken or first.offset in self._messages:
                 continue
-            said = self._tree.text(items, items[0].at)
-            if said is None:
+            value = self._tree.text(items, items[0].offset)
+            if value is None:
                 continue
-            said = said._replace(unknowns=tuple(dict.fromkeys([*said.unknowns, *_FIELD.findall(said.text)])))
-            self._told(said)
+            value = value._replace(unknowns=tuple(dict.fromkeys([*value.unknowns, *_FIELD.findall(value.text)])))
+            self._add_loose(value)
         for call in () if first is not None else self._formats(expression):
-            self._told(call)
+            self._add_loose(call)
 
     def _formats(self, expression: Sequence[Item]) -> Iterator[Text]:
-        said = self._tree.text(expression, expression[0].at)
+        value = self._tree.text(expression, expression[0].offset)
         inner = strings(expression)
-        if said is not None and said.unknowns and inner and inner[0].at not in self._said:
-            yield said
+        if value is not None and value.unknowns and inner and inner[0].offset not in self._messages:
+            yield value
 
-    def _told(self, said: Text) -> None:
-        if is_command(said.text):
-            self._add(command(said), said, is_certain=False)
+    def _add_loose(self, value: Text) -> None:
+        if is_command(value.text):
+            self._add(command(value), value, is_certain=False)
             return
-        is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
-        lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
-        if _is_composed(said):
-            self._add([definition(said.text.strip(), said.position)], said, is_certain=False)
-        elif lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
-            self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
+        is_on_one_line = value.rows < value.text.rstrip("\n").count("\n")
+        lines = placed(value.text, value.position, is_on_one_line=is_on_one_line)
+        if _is_composed(value):
+            self._add([definition(value.text.strip(), value.position)], value, is_certain=False)
+        elif lines and all(looks_like_definition(line, value.unknowns) for line, _ in lines):
+            self._add([definition(line.strip(), there) for line, there in lines], value, is_certain=False)
 
 
-def _is_composed(said: Text) -> bool:
+def _is_composed(value: Text) -> bool:
     """Return whether a text is a definition of which not even the kind stands in the program."""
-    text = said.text
-    for one in said.unknowns:
+    text = value.text
+    for one in value.unknowns:
         text = text.replace(one, "x")
-    return bool(said.unknowns) and _COMPOSED.fullmatch(text) is not None and _NAMING.search(said.text) is not None
+    return bool(value.unknowns) and _COMPOSED.fullmatch(text) is not None and _NAMING.search(value.text) is not None
 
 
 def _name(items: Sequence[Item]) -> str:

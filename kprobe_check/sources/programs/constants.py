@@ -67,7 +67,7 @@ class PythonProgram(Names):
 
     # ------------------------------------------------------------------------------------------------- values
 
-    def said(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None) -> Text:
+    def text_of(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None) -> Text:
         """Return the text of an expression; of one that is none that is known, how it is written."""
         text = self.text(node, function, given)
         return self._unknown(node) if text is None else text
@@ -299,11 +299,11 @@ class PythonProgram(Names):
                 at = field or str(index)
                 index += not field
                 value = node.args[int(at)] if at.isdecimal() and int(at) < len(node.args) else named.get(at)
-                said = None if value is None or spec or conversion else self._plain(value, inner)
-                if said is None:
+                part = None if value is None or spec or conversion else self._plain(value, inner)
+                if part is None:
                     found = plus(found, unknown(written if value is None else "{" + ast.unparse(value) + "}"))
                 else:
-                    found = plus(found, said if isinstance(said, Text) else Text(str(said)))
+                    found = plus(found, part if isinstance(part, Text) else Text(str(part)))
         except ValueError:
             return None
         return found

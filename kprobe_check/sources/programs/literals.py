@@ -38,7 +38,7 @@ class Lexeme(NamedTuple):
 
     kind: str
     value: Text
-    at: int
+    offset: int
 
 
 class MissingLibrary(Exception):
@@ -76,49 +76,49 @@ class _Lexed:
         from pygments.token import Comment, String  # type: ignore[import-untyped]
 
         kind, start, end = "", 0, 0
-        for at, sort, value in self._lexer.get_tokens_unprocessed(text):
+        for begin, sort, value in self._lexer.get_tokens_unprocessed(text):
             if sort in String.Char or sort in String.Regex or (sort in Comment and sort not in Comment.Preproc):
                 new = ""
             elif sort in String:
                 new = STRING
             else:
                 new = MARK if sort in Comment.Preproc else NAME
-            if new != kind or at != end:
+            if new != kind or begin != end:
                 if kind:
                     yield kind, start, end
-                kind, start = new, at
-            end = at + len(value)
+                kind, start = new, begin
+            end = begin + len(value)
         if kind:
             yield kind, start, end
 
-    def _defined(self, text: str, at: int) -> Iterator[Lexeme]:
+    def _defined(self, text: str, offset: int) -> Iterator[Lexeme]:
         """Yield a macro as a constant."""
         for line in re.finditer(r"(?:\\\n|.)+", text):
             found = _DEFINE.match(line[0])
             if found is None or found[2]:
                 continue
-            where = at + line.start()
+            where = offset + line.start()
             yield Lexeme(NAME, Text(found[1], (), self._position(where)), where)
             yield Lexeme(MARK, Text("=", (), self._position(where)), where)
             yield from self.tokens(line[0][found.end() :].replace("\\\n", " \n"), where + found.end())
             yield Lexeme(MARK, Text(";", (), self._position(where)), where)
 
-    def _position(self, at: int) -> Position:
-        line = bisect_right(self._starts, at)
-        return Position(self._source, line, at - self._starts[line - 1] + 1)
+    def _position(self, offset: int) -> Position:
+        line = bisect_right(self._starts, offset)
+        return Position(self._source, line, offset - self._starts[line - 1] + 1)
 
     # ------------------------------------------------------------------------------------------------- strings
 
     def _strings(self, text: str, offset: int) -> Iterator[Lexeme]:
-        at = 0
-        while at < len(text):
-            found = _START.match(text, at)
+        index = 0
+        while index < len(text):
+            found = _START.match(text, index)
             if found is None:
-                at += 1
+                index += 1
                 continue
             body, end, is_raw = self._body(text, found)
             rows = body.count("\n")
-            position = self._position(offset + at)
+            position = self._position(offset + index)
             said = Text(body) if is_raw else self._unescaped(body)
             if found[6]:
                 position = (
@@ -126,8 +126,8 @@ class _Lexed:
                     if "\n" in text[found.end() :]
                     else position
                 )
-            yield Lexeme(STRING, said._replace(position=position, rows=rows), offset + at)
-            at = end
+            yield Lexeme(STRING, said._replace(position=position, rows=rows), offset + index)
+            index = end
 
     def _body(self, text: str, found: re.Match[str]) -> tuple[str, int, bool]:
         """Return what stands between a string's marks, where it ends, and whether it has no escapes."""
@@ -180,13 +180,13 @@ class _Lexed:
     def _unescaped(self, body: str) -> Text:
         if self._language != PERL:
             return Text(_ESCAPE.sub(_meant, body))
-        found, at = Text(""), 0
+        found, offset = Text(""), 0
         for one in re.finditer(rf"{_ESCAPE.pattern}|(?P<variable>{_VARIABLE.pattern})", body, re.S):
-            found = plus(found, Text(body[at : one.start()]))
-            at = one.end()
+            found = plus(found, Text(body[offset : one.start()]))
+            offset = one.end()
             name = one["variable"]
             found = plus(found, Text(name, (name,)) if name else Text(_meant(one)))
-        return plus(found, Text(body[at:]))
+        return plus(found, Text(body[offset:]))
 
 
 def _meant(found: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ from kprobe_check.sources.programs.commands import command, is_command
 from kprobe_check.sources.programs.constants import PythonProgram
 from kprobe_check.sources.programs.names import called
 from kprobe_check.sources.texts import Text, plus, unclear
-from kprobe_check.statement import FILTER, Statement, definition, looks_like_definition, told
+from kprobe_check.statement import FILTER, Statement, definition, looks_like_definition, without_doubles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class NotPython(ValueError):
         self.line = line
 
 
-def found(text: str, source: str) -> list[Statement]:
+def statements_in(text: str, source: str) -> list[Statement]:
     """Return the statements of a Python program.  Raise `NotPython`."""
     try:
         with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def found(text: str, source: str) -> list[Statement]:
 class _PythonReader:
     def __init__(self, program: PythonProgram) -> None:
         self._program = program
-        self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
+        self._statements: dict[Statement, bool] = {}  # and whether it is certain that it is written
         self._silent: set[ast.AST] = set()  # what is no statement whatever it looks like
         self._given: set[Routine] = set()  # functions that write what they are given
 
@@ -88,12 +88,12 @@ class _PythonReader:
         for node in self._program.nodes:
             if isinstance(node, ast.expr) and node not in self._silent:
                 self._loose(node)
-        return sorted(told(self._found), key=lambda one: (one.position.line, one.position.column))
+        return sorted(without_doubles(self._statements), key=lambda one: (one.position.line, one.position.column))
 
-    def _add(self, statements: Iterable[Statement], said: Text, *, is_certain: bool = True) -> None:
+    def _add(self, statements: Iterable[Statement], value: Text, *, is_certain: bool = True) -> None:
         for one in statements:
-            clear = unclear(one, said)
-            self._found[clear] = self._found.get(clear, False) or is_certain
+            clear = unclear(one, value)
+            self._statements[clear] = self._statements.get(clear, False) or is_certain
 
     # ------------------------------------------------------------------------------------------------- writes
 
@@ -108,7 +108,7 @@ class _PythonReader:
                 continue
             path, place = opened
             for given in self._program.environments(function):
-                where = self._program.said(path, place, given if place is function else None)
+                where = self._program.text_of(path, place, given if place is function else None)
                 if is_file(where.text):
                     self._note(where, data, function, given)
                     if function is not None and given:
@@ -126,12 +126,12 @@ class _PythonReader:
             for element in data[0].elts:
                 self._note(path, [element], function, given)
             return
-        each = [self._program.said(one, function, given) for one in data]
-        said = each[0]
+        each = [self._program.text_of(one, function, given) for one in data]
+        value = each[0]
         for one in each[1:]:
-            said = plus(plus(said, Text(" ")), one)
-        is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
-        self._add(written(path.text, said.text, said.position, is_on_one_line=is_on_one_line), said)
+            value = plus(plus(value, Text(" ")), one)
+        is_on_one_line = value.rows < value.text.rstrip("\n").count("\n")
+        self._add(written(path.text, value.text, value.position, is_on_one_line=is_on_one_line), value)
 
     def _opened(self, node: ast.expr, function: Routine | None, line: int) -> tuple[ast.expr, Routine | None] | None:
         """Return the path of the file that an expression stands for, and the function in which it is named."""
@@ -168,7 +168,7 @@ class _PythonReader:
         if not seeks and not mode.startswith("w"):
             return
         for given in self._program.environments(function):
-            where = self._program.said(path, function, given)
+            where = self._program.text_of(path, function, given)
             if is_definitions(where.text):
                 shown = ast.unparse(call)
                 shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
@@ -189,10 +189,10 @@ class _PythonReader:
             where = self._program.text(path, function)
             if where is None or not is_file(where.text):
                 continue
-            said = self._program.text(data, function)
+            value = self._program.text(data, function)
             is_writing = _WRITING.search(name) is not None
             is_whole = is_definitions(where.text) or "/" in where.text
-            begins = said is not None and is_definitions(where.text) and begins_statement(said.text)
+            begins = value is not None and is_definitions(where.text) and begins_statement(value.text)
             if (is_writing and is_whole) or begins:
                 self._note(where, [data], function, None)
 
@@ -205,20 +205,20 @@ class _PythonReader:
         function = self._program.within[call]
         first = call.args[0]
         if isinstance(first, ast.List | ast.Tuple):
-            words = [self._program.said(one, function) for one in first.elts]
-            said = Text("", (), self._program.position(first))
+            words = [self._program.text_of(one, function) for one in first.elts]
+            value = Text("", (), self._program.position(first))
             for index, each in enumerate(words):
-                said = plus(said, each._replace(text=" " * bool(index) + shlex.quote(each.text)))
+                value = plus(value, each._replace(text=" " * bool(index) + shlex.quote(each.text)))
         else:
             given = self._program.text(first, function)
             if given is None or " " not in given.text or looks_like_definition(given.text, given.unknowns):
                 return
-            said = given
+            value = given
         data = next((one.value for one in call.keywords if one.arg == "input"), None)
         if data is not None:
-            read = self._program.said(data, function)
-            said = plus(said, read._replace(text=f" <<< {shlex.quote(read.text.rstrip(chr(10)))}"))
-        self._add(command(said), said)
+            read = self._program.text_of(data, function)
+            value = plus(value, read._replace(text=f" <<< {shlex.quote(read.text.rstrip(chr(10)))}"))
+        self._add(command(value), value)
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -226,10 +226,10 @@ class _PythonReader:
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "trace" or not call.args:
             return
         function = self._program.within[call]
-        said = self._program.text(call.args[0], function)
-        if said is None or not _PROBE.match(said.text):
+        value = self._program.text(call.args[0], function)
+        if value is None or not _PROBE.match(value.text):
             return
-        self._add([definition(said.text, said.position, is_short=True)], said)
+        self._add([definition(value.text, value.position, is_short=True)], value)
         filters = [keyword.value for keyword in call.keywords if keyword.arg == "filter"]
         for data in (*call.args[1:2], *filters):
             one = self._program.text(data, function)
@@ -242,7 +242,7 @@ class _PythonReader:
             self._silent.add(node.value)
         elif self._is_composed(node):
             self._silent.update(part for part in ast.walk(node) if part is not node and isinstance(part, ast.expr))
-        elif isinstance(node, ast.Call) and _is_said(node):
+        elif isinstance(node, ast.Call) and _is_message(node):
             self._silent.update(part for part in ast.walk(node) if isinstance(part, ast.expr))
 
     def _is_composed(self, node: ast.AST) -> bool:
@@ -259,21 +259,21 @@ class _PythonReader:
         is_literal = isinstance(node, ast.Constant) and node not in self._program.templates
         if not is_literal and not self._is_composed(node):
             return
-        said = self._value(node)
-        if said is None:
+        value = self._value(node)
+        if value is None:
             return
         if isinstance(node, ast.Constant):
-            said = said._replace(unknowns=tuple(dict.fromkeys(_FIELD.findall(said.text))))
-        if is_command(said.text):
-            self._add(command(said), said, is_certain=False)
+            value = value._replace(unknowns=tuple(dict.fromkeys(_FIELD.findall(value.text))))
+        if is_command(value.text):
+            self._add(command(value), value, is_certain=False)
             return
-        is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
-        lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
-        if lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
-            self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
+        is_on_one_line = value.rows < value.text.rstrip("\n").count("\n")
+        lines = placed(value.text, value.position, is_on_one_line=is_on_one_line)
+        if lines and all(looks_like_definition(line, value.unknowns) for line, _ in lines):
+            self._add([definition(line.strip(), there) for line, there in lines], value, is_certain=False)
 
 
-def _is_said(call: ast.Call) -> bool:
+def _is_message(call: ast.Call) -> bool:
     """Return whether what a call is given is only said to people."""
     return _SAYING.fullmatch(called(call)) is not None and not any(one.arg == "file" for one in call.keywords)
 

@@ -44,7 +44,7 @@ class Group(NamedTuple):
 
     mark: str
     items: list[Item]
-    at: int
+    offset: int
 
 
 Item = Lexeme | Group
@@ -53,10 +53,10 @@ Item = Lexeme | Group
 class Called(NamedTuple):
     """A call: the whole name of what is called, its last part, what is given, and where it begins."""
 
-    whole: str
+    qualified_name: str
     name: str
     given: list[list[Item]]
-    at: int
+    offset: int
     on: list[Item]
     position: Position
 
@@ -81,8 +81,10 @@ class Tree:
             self._split(each, blocks)
             for item in each:
                 if isinstance(item, Group):
-                    queue.append((item.items, (*blocks, item.at) if item.mark == "{" and len(blocks) < 40 else blocks))
-        self.calls.sort(key=lambda one: one.at)
+                    queue.append(
+                        (item.items, (*blocks, item.offset) if item.mark == "{" and len(blocks) < 40 else blocks)
+                    )
+        self.calls.sort(key=lambda one: one.offset)
         for each_bound in self._bound.values():
             each_bound.sort(key=lambda one: one[0])
 
@@ -96,7 +98,7 @@ class Tree:
             start = index + 1
             if expression and any(isinstance(one, Group) or one.kind != MARK for one in expression):
                 self.expressions.append(expression)
-                self._blocks[expression[0].at] = blocks
+                self._blocks[expression[0].offset] = blocks
             if isinstance(item, Lexeme) and item.value.text in ("=", ":="):
                 self._bind(items, index, blocks)
         for index, item in enumerate(items):
@@ -111,13 +113,13 @@ class Tree:
 
     def _note_call(self, call: Called, blocks: tuple[int, ...]) -> None:
         self.calls.append(call)
-        self._blocks[call.at] = blocks
+        self._blocks[call.offset] = blocks
         binds = _BINDS_BY_CALL.get(call.name)
         if binds is not None and len(call.given) > binds[1]:
             name = plain(call.given[binds[0]])
-            inner: list[Item] = [Group("format", _comma(call.given[binds[1] :]), call.at)]
+            inner: list[Item] = [Group("format", _comma(call.given[binds[1] :]), call.offset)]
             if name:
-                self._bound.setdefault(name, []).append((call.at, blocks, inner))
+                self._bound.setdefault(name, []).append((call.offset, blocks, inner))
 
     def _bind(self, items: list[Item], index: int, blocks: tuple[int, ...]) -> None:
         left: list[Item] = []
@@ -133,22 +135,22 @@ class Tree:
                 break
             right.append(item)
         if name and right:
-            self._bound.setdefault(name, []).append((items[index].at, blocks, right))
+            self._bound.setdefault(name, []).append((items[index].offset, blocks, right))
             for one in right:
                 if isinstance(one, Lexeme) and one.kind == NAME:
-                    self.assigned.setdefault(one.at, []).append(name)
+                    self.assigned.setdefault(one.offset, []).append(name)
 
-    def bindings(self, name: str, at: int) -> list[list[Item]]:
+    def bindings(self, name: str, offset: int) -> list[list[Item]]:
         """Return what a name may stand for at a place: what was last bound to it before, and in branches since."""
         every = self._bound.get(name, [])
-        past = bisect_left(every, at, key=lambda one: one[0])
+        past = bisect_left(every, offset, key=lambda one: one[0])
         each = every[max(0, past - _BOUND) : past + 1]
-        here = self.place(at)
+        here = self.enclosing_blocks(offset)
         found: list[list[Item]] = []
         for where, blocks, items in each:
-            if where >= at and found:
+            if where >= offset and found:
                 break
-            if where >= at and (blocks or len(every) > 1):
+            if where >= offset and (blocks or len(every) > 1):
                 break
             if here[: len(blocks)] == blocks:
                 found = [items]
@@ -156,8 +158,8 @@ class Tree:
                 found.append(items)
         return found[-8:]
 
-    def place(self, at: int) -> tuple[int, ...]:
-        return self._blocks.get(at, ())
+    def enclosing_blocks(self, offset: int) -> tuple[int, ...]:
+        return self._blocks.get(offset, ())
 
 
 def _ended(tokens: Sequence[Lexeme], language: str) -> list[Lexeme]:
@@ -177,15 +179,15 @@ def _grouped(tokens: Sequence[Lexeme]) -> list[Item]:
     for token in tokens:
         mark = token.value.text if token.kind == MARK or token.value.text in ("${", "@{", "%{") else ""
         if token.kind != STRING and mark in _OPENING and len(stack) < _DEPTH:
-            stack.append((mark, [], token.at))
+            stack.append((mark, [], token.offset))
         elif token.kind != STRING and mark in (")", "]", "}") and len(stack) > 1:
-            opening, items, at = stack.pop()
-            stack[-1][1].append(Group(opening, items, at))
+            opening, items, offset = stack.pop()
+            stack[-1][1].append(Group(opening, items, offset))
         else:
             stack[-1][1].append(token)
     while len(stack) > 1:
-        opening, items, at = stack.pop()
-        stack[-1][1].append(Group(opening, items, at))
+        opening, items, offset = stack.pop()
+        stack[-1][1].append(Group(opening, items, offset))
     return stack[0][1]
 
 
@@ -193,14 +195,14 @@ def _call(items: Sequence[Item], index: int) -> Called | None:
     """Return the call whose arguments are the group at an index; None if that is none."""
     group = items[index]
     assert isinstance(group, Group)
-    at = index - 1
-    is_macro = isinstance(items[at], Lexeme) and items[at].value.text == "!" and at > 0  # type: ignore[union-attr]
-    at -= is_macro
-    first = items[at]
+    offset = index - 1
+    is_macro = isinstance(items[offset], Lexeme) and items[offset].value.text == "!" and offset > 0  # type: ignore[union-attr]
+    offset -= is_macro
+    first = items[offset]
     if not isinstance(first, Lexeme) or first.kind != NAME or (group.mark != "(" and not is_macro):
         return None
     name = first.value.text + "!" * is_macro
-    start = at
+    start = offset
     while start >= 2 and is_link(items[start - 1]):
         before = items[start - 2]
         start -= 2
@@ -209,9 +211,9 @@ def _call(items: Sequence[Item], index: int) -> Called | None:
             before = items[start]
         if not isinstance(before, Lexeme) or before.kind != NAME:
             break
-    on = list(items[start : at - 1]) if start < at else []
-    whole = "".join(item.value.text for item in items[start : at + 1] if isinstance(item, Lexeme))
-    return Called(whole, name, split_commas(group.items), first.at, on, first.value.position)
+    on = list(items[start : offset - 1]) if start < offset else []
+    qualified_name = "".join(item.value.text for item in items[start : offset + 1] if isinstance(item, Lexeme))
+    return Called(qualified_name, name, split_commas(group.items), first.offset, on, first.value.position)
 
 
 def _bare_call(items: Sequence[Item], index: int) -> Called | None:
@@ -233,7 +235,7 @@ def _bare_call(items: Sequence[Item], index: int) -> Called | None:
         ):
             break
         given.append(one)
-    return Called(item.value.text, item.value.text, split_commas(given), item.at, [], item.value.position)
+    return Called(item.value.text, item.value.text, split_commas(given), item.offset, [], item.value.position)
 
 
 def split_commas(items: Sequence[Item]) -> list[list[Item]]:
@@ -302,9 +304,9 @@ def _flat(items: Sequence[Item]) -> Iterator[Lexeme]:
         if isinstance(item, Lexeme):
             yield item
         else:
-            stack.append(Lexeme(MARK, Text(_OPENING.get(item.mark, ")")), item.at))
+            stack.append(Lexeme(MARK, Text(_OPENING.get(item.mark, ")")), item.offset))
             stack += reversed(item.items)
-            stack.append(Lexeme(MARK, Text(item.mark if item.mark in _OPENING else "("), item.at))
+            stack.append(Lexeme(MARK, Text(item.mark if item.mark in _OPENING else "("), item.offset))
 
 
 def strings(items: Sequence[Item]) -> list[Lexeme]:

@@ -88,7 +88,7 @@ class Scope:
 
     # ------------------------------------------------------------------------------------------------- words
 
-    def whole(self, word: Word, picks: Mapping[int, int] = _EMPTY) -> Text:
+    def expanded(self, word: Word, picks: Mapping[int, int] = _EMPTY) -> Text:
         """Return a word expanded, without being split."""
         return self._joined(word.parts, self._origin(word, picks), picks)
 
@@ -117,7 +117,7 @@ class Scope:
                     current = plus(current, one) if current.text else one
                     is_there = True
                 continue
-            said = self._one(part, picks)
+            said = self._part(part, picks)
             if part.kind == LITERAL or part.is_quoted or said.unknowns:
                 current, is_there = plus(current, said), is_there or bool(said.text) or part.is_quoted
                 continue
@@ -135,7 +135,7 @@ class Scope:
         found = Text("", (), position)
         for part in parts:
             many = self._many(part, picks)
-            for index, one in enumerate([self._one(part, picks)] if many is None else many):
+            for index, one in enumerate([self._part(part, picks)] if many is None else many):
                 found = plus(found, Text(" ") if index else Text(""))
                 found = plus(found, one)
         return found
@@ -151,7 +151,7 @@ class Scope:
             return list(value.texts) if isinstance(value, Elements) else None
         return None
 
-    def _one(self, part: WordPart, picks: Mapping[int, int]) -> Text:
+    def _part(self, part: WordPart, picks: Mapping[int, int]) -> Text:
         if part.kind == LITERAL:
             return Text(part.text)
         if part.kind == COMMAND:

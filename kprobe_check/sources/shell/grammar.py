@@ -52,21 +52,21 @@ def nodes(tokens: Sequence[Token], depth: int) -> tuple[Node, ...]:
 class _Commands:
     def __init__(self, tokens: Sequence[Token], depth: int) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._index = 0
         self._depth = depth
 
     @property
     def is_at_end(self) -> bool:
-        return self._at >= len(self._tokens)
+        return self._index >= len(self._tokens)
 
     def take(self) -> Token | None:
         """Return the next token, and pass it; None at the end."""
-        self._at += 1
-        return self._tokens[self._at - 1] if self._at <= len(self._tokens) else None
+        self._index += 1
+        return self._tokens[self._index - 1] if self._index <= len(self._tokens) else None
 
     def _peek(self, further: int = 0) -> Token | None:
-        at = self._at + further
-        return self._tokens[at] if at < len(self._tokens) else None
+        index = self._index + further
+        return self._tokens[index] if index < len(self._tokens) else None
 
     def _keyword(self, further: int = 0) -> str:
         token = self._peek(further)
@@ -80,7 +80,7 @@ class _Commands:
         while not self.is_at_end:
             token = self._peek()
             if token in ("\n", ";", "&", "&&", "||", "|", "|&"):
-                self._at += 1
+                self._index += 1
                 if token in ("&&", "||"):
                     found.append(Compound(MAYBE, (tuple(self._and_then()),)))
                 continue
@@ -91,7 +91,7 @@ class _Commands:
 
     def _and_then(self) -> list[Node]:
         while self._peek() == "\n":
-            self._at += 1
+            self._index += 1
         return self._pipeline() if self._starts() else []
 
     def _starts(self) -> bool:
@@ -102,18 +102,18 @@ class _Commands:
         stages: list[Node] = []
         while True:
             while self._keyword() in ("!", "time"):
-                self._at += 1
-            before = self._at
+                self._index += 1
+            before = self._index
             stage = self._stage()
             if stage is not None:
                 stages.append(stage)
-            elif self._at == before:
+            elif self._index == before:
                 break
             if self._peek() not in ("|", "|&"):
                 break
-            self._at += 1
+            self._index += 1
             while self._peek() == "\n":
-                self._at += 1
+                self._index += 1
         return stages if len(stages) < 2 else [Pipeline(tuple(stages))]
 
     def _stage(self) -> Node | None:
@@ -127,13 +127,13 @@ class _Commands:
             if compound is not None:
                 return compound._replace(redirections=self._redirections())
         elif self._peek() == "(":
-            self._at += 1
+            self._index += 1
             return None
         return self._simple()
 
     def _compound(self, keyword: str) -> Compound | None:
         if self._peek() == "(":
-            self._at += 1
+            self._index += 1
             body = self.sequence(())
             self._pass(")")
             return Compound(GROUP, (tuple(body),), is_apart=True)
@@ -152,7 +152,7 @@ class _Commands:
         }.get(keyword)
         if read is None:
             return None
-        self._at += 1
+        self._index += 1
         return read()
 
     def _braces(self) -> Compound:
@@ -167,11 +167,11 @@ class _Commands:
         keyword = self._keyword()
         has_else = keyword in ("elif", "else")
         if keyword == "elif":
-            self._at += 1
+            self._index += 1
             bodies.append((self._if(),))
         else:
             if keyword == "else":
-                self._at += 1
+                self._index += 1
                 bodies.append(tuple(self.sequence(("fi",))))
             self._pass("fi")
         if not has_else:
@@ -189,9 +189,9 @@ class _Commands:
         name, words = "", list[Word]()
         if isinstance(self._peek(), Word):
             name = self._keyword()
-            self._at += 1
+            self._index += 1
         while self._peek() == "\n":
-            self._at += 1
+            self._index += 1
         is_given = self._keyword() == "in"
         while not self.is_at_end and self._keyword() != "do":
             token = self.take()
@@ -204,32 +204,32 @@ class _Commands:
 
     def _case(self) -> Compound:
         while not self.is_at_end and self._keyword() != "in":
-            self._at += 1
+            self._index += 1
         self._pass("in")
         bodies: list[tuple[Node, ...]] = []
         has_any = False
         while not self.is_at_end and self._keyword() != "esac":
             if self._peek() in ("\n", ";", "("):
-                self._at += 1
+                self._index += 1
                 continue
-            pattern = list(takewhile(lambda token: token != ")", self._tokens[self._at :]))
+            pattern = list(takewhile(lambda token: token != ")", self._tokens[self._index :]))
             has_any = has_any or (len(pattern) == 1 and isinstance(pattern[0], Word) and pattern[0].text == "*")
-            self._at += len(pattern) + 1
+            self._index += len(pattern) + 1
             bodies.append(tuple(self.sequence(("esac",))))
             if self._peek() in (";;", ";&", ";;&", ")") or self._keyword() in _CLOSING - {"esac"}:
-                self._at += 1
+                self._index += 1
         self._pass("esac")
         return Compound(CHOICE, tuple(bodies) if has_any else (*bodies, ()))
 
     def _function(self, keyword: str) -> Compound:
         if keyword == "function":
-            self._at += 1
+            self._index += 1
             keyword = self._keyword()
-        self._at += 1
+        self._index += 1
         while self._peek() in ("(", ")", "\n"):
             if self._peek() == "(" and self._peek(1) != ")":
                 break
-            self._at += 1
+            self._index += 1
         stage = self._stage() if self._starts() else None
         return Compound(FUNCTION, ((stage,) if stage is not None else (),), name=keyword)
 
@@ -248,29 +248,29 @@ class _Commands:
                 continue
             else:
                 break
-            self._at += 1
+            self._index += 1
         return Command(tuple(words), tuple(redirections)) if words or redirections else None
 
     def _array(self) -> WordPart:
         elements = []
-        self._at += 1
+        self._index += 1
         while not self.is_at_end and self._peek() != ")":
             token = self.take()
             if isinstance(token, Word):
                 elements.append(token)
-        self._at += 1
+        self._index += 1
         return WordPart(ARRAY, f"({' '.join(word.text for word in elements)})", elements=tuple(elements))
 
     def _redirections(self) -> tuple[Redirection, ...]:
         found: list[Redirection] = []
         while isinstance(token := self._peek(), Arrow):
             found.append(token.redirection())
-            self._at += 1
+            self._index += 1
         return tuple(found)
 
     def _pass(self, what: str) -> None:
         if self._peek() == what or self._keyword() == what:
-            self._at += 1
+            self._index += 1
 
 
 def _is_bare(word: Word) -> bool:

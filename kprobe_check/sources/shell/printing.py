@@ -54,10 +54,10 @@ def echo(words: Sequence[str], *, is_bash: bool) -> str:
 
 def _unescaped(text: str, escape: re.Pattern[str], letters: dict[str, str]) -> tuple[str, bool]:
     """Return a text with its escapes expanded, and whether one ended it."""
-    pieces, at = list[str](), 0
+    pieces, offset = list[str](), 0
     for found in escape.finditer(text):
-        pieces.append(text[at : found.start()])
-        at = found.end()
+        pieces.append(text[offset : found.start()])
+        offset = found.end()
         letter = found[5]
         if letter is None:
             pieces.append(_code(found))
@@ -65,7 +65,7 @@ def _unescaped(text: str, escape: re.Pattern[str], letters: dict[str, str]) -> t
             return "".join(pieces), True
         else:
             pieces.append(letters.get(letter, "\\" + letter))
-    return "".join([*pieces, text[at:]]), False
+    return "".join([*pieces, text[offset:]]), False
 
 
 def _code(found: re.Match[str]) -> str:
@@ -94,42 +94,42 @@ class _Printer:
         self._form = form
         self._arguments = arguments
         self._is_bash = is_bash
-        self._at = 0  # the next argument
+        self._offset = 0  # the next argument
         self._is_ended = False
 
     def text(self) -> str:
         pieces = [self._once()]
-        while not self._is_ended and 0 < self._at < len(self._arguments):
+        while not self._is_ended and 0 < self._offset < len(self._arguments):
             pieces.append(self._once())
         return "".join(pieces)
 
     def _once(self) -> str:
-        pieces, at, form = list[str](), 0, self._form
-        while at < len(form) and not self._is_ended:
-            if form[at] == "\\":
-                piece, at = self._escape(at)
-            elif form[at] == "%":
-                piece, at = self._conversion(at)
+        pieces, offset, form = list[str](), 0, self._form
+        while offset < len(form) and not self._is_ended:
+            if form[offset] == "\\":
+                piece, offset = self._escape(offset)
+            elif form[offset] == "%":
+                piece, offset = self._conversion(offset)
             else:
-                stop = next((end for end in range(at, len(form)) if form[end] in "\\%"), len(form))
-                piece, at = form[at:stop], stop
+                stop = next((end for end in range(offset, len(form)) if form[end] in "\\%"), len(form))
+                piece, offset = form[offset:stop], stop
             pieces.append(piece)
         return "".join(pieces)
 
-    def _escape(self, at: int) -> tuple[str, int]:
-        found = _ESCAPE.match(self._form, at)
+    def _escape(self, offset: int) -> tuple[str, int]:
+        found = _ESCAPE.match(self._form, offset)
         if found is None:
-            return "\\", at + 1
+            return "\\", offset + 1
         if found[2] is not None or (self._is_bash and found[5] is None):
             return _code(found), found.end()
-        letter = self._form[at + 1]
+        letter = self._form[offset + 1]
         letters = {**_LETTERS, **(_SINGLE if self._is_bash else {})}
-        return letters.get(letter, "\\" + letter), at + 2
+        return letters.get(letter, "\\" + letter), offset + 2
 
-    def _conversion(self, at: int) -> tuple[str, int]:
-        found = _CONVERSION.match(self._form, at)
+    def _conversion(self, offset: int) -> tuple[str, int]:
+        found = _CONVERSION.match(self._form, offset)
         if found is None:
-            raise Unclear(f"printf knows no {self._form[at : at + 2]}")
+            raise Unclear(f"printf knows no {self._form[offset : offset + 2]}")
         flags, width, precision, letter = found.groups()
         if letter == "%":
             return "%", found.end()
@@ -159,8 +159,8 @@ class _Printer:
         raise Unclear(f"what printf makes of %{letter} isn't known")
 
     def _argument(self) -> str:
-        self._at += 1
-        return self._arguments[self._at - 1] if self._at <= len(self._arguments) else ""
+        self._offset += 1
+        return self._arguments[self._offset - 1] if self._offset <= len(self._arguments) else ""
 
 
 def _number(text: str) -> int:

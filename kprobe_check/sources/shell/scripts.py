@@ -22,7 +22,7 @@ from kprobe_check.sources.openings import truncation
 from kprobe_check.sources.shell import words
 from kprobe_check.sources.shell.expansion import Choice, Elements, Scope, Value
 from kprobe_check.sources.shell.grammar import nodes, script
-from kprobe_check.sources.shell.outputs import clear, printed, said, traced
+from kprobe_check.sources.shell.outputs import clear, printed_lines, traced, unknown_output
 from kprobe_check.sources.shell.streams import Streams, Target
 from kprobe_check.sources.shell.syntax import (
     ARRAY,
@@ -40,7 +40,7 @@ from kprobe_check.sources.shell.syntax import (
     WordPart,
 )
 from kprobe_check.sources.texts import Text, unknown
-from kprobe_check.statement import Position, Statement, definition, looks_like_definition, told
+from kprobe_check.statement import Position, Statement, definition, looks_like_definition, without_doubles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ _NESTED = 3  # substituted commands in one another
 _LONGEST = 1 << 14  # characters of a variable's value: values are made of values
 
 
-def found(text: str, source: str, depth: int = 0) -> list[Statement]:
+def statements_in(text: str, source: str, depth: int = 0) -> list[Statement]:
     """Return the statements of a shell script; `depth` is how many scripts it is in."""
     return _Walker(source, depth, is_bash=_is_bash(text)).run(text)
 
 
 def inside(text: str, position: Position, depth: int = 0) -> list[Statement]:
     """Return the statements of a script that stands in another source; those of its first line are at `position`."""
-    return _placed(found(text, position.source, depth + 1), position)
+    return _placed(statements_in(text, position.source, depth + 1), position)
 
 
 def _placed(statements: Iterable[Statement], position: Position) -> list[Statement]:
@@ -97,7 +97,7 @@ class _Walker:
         self._steps = 0
         self._keys = 0
         self._grown: set[str] = set()  # variables to which something is added: what they are given isn't all
-        self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
+        self._statements: dict[Statement, bool] = {}  # and whether it is certain that it is written
 
     def run(self, text: str, read: tuple[Text, ...] | None = None) -> list[Statement]:
         """Return a script's statements; what is only a word is left out where it is written, too."""
@@ -107,11 +107,11 @@ class _Walker:
         for name in [name for name in self._functions if name not in self._called]:
             self._scope.arguments = None
             self._walk_all(self._functions[name].bodies[0], Streams())
-        return told(self._found)
+        return without_doubles(self._statements)
 
     def _add(self, statements: Iterable[Statement], *, is_certain: bool = True) -> None:
         for one in statements:
-            self._found[one] = self._found.get(one, False) or is_certain
+            self._statements[one] = self._statements.get(one, False) or is_certain
 
     # ------------------------------------------------------------------------------------------------- nodes
 
@@ -199,16 +199,16 @@ class _Walker:
         new = streams.copy()
         for one in redirections:
             if one.body is not None:
-                new.read = (self._scope.whole(one.body, picks),)
+                new.read = (self._scope.expanded(one.body, picks),)
             elif one.operator == "<<<":
-                new.read = (self._scope.whole(one.target, picks),)
+                new.read = (self._scope.expanded(one.target, picks),)
             elif one.operator in (">&", "<&"):
                 there = new.others.get(one.target.text, () if one.target.text != "1" else new.out)
                 self._direct(new, one.number, there)
             elif one.operator == "<":
                 new.read = (unknown(f"< {one.target.text}", self._scope.position(one.target)),)
             elif one.operator != "<>":
-                path = self._scope.whole(one.target, picks)
+                path = self._scope.expanded(one.target, picks)
                 self._direct(new, one.number, self._opened(path, is_truncated=one.operator in (">", ">|", "&>")))
         return new
 
@@ -238,13 +238,13 @@ class _Walker:
         for picks in self._scope.combinations([*command.words, *targets]):
             inner = self._redirected(command.redirections, streams, picks)
             fields = [field for word in bare for field in self._scope.fields(word, picks)]
-            rest = words.bare(fields)
-            if not rest:
+            expanded = words.bare(fields)
+            if not expanded:
                 if bare and not streams.out and words.is_exec(fields):
                     streams.out, streams.others = inner.out, inner.others
                 continue
-            name = rest[0].text.rpartition("/")[2]
-            is_taken = self._run(name, rest, inner, is_shell=words.reads_script(fields))
+            name = expanded[0].text.rpartition("/")[2]
+            is_taken = self._run(name, expanded, inner, is_shell=words.reads_script(fields))
             if not is_taken:
                 self._loose(list(bare), picks)
 
@@ -259,7 +259,7 @@ class _Walker:
                 value, lambda picks: Elements(tuple(f for one in elements for f in self._scope.fields(one, picks)))
             )
         else:
-            each = self._scope.assigned(value, lambda picks: self._kept(name, self._scope.whole(value, picks)))
+            each = self._scope.assigned(value, lambda picks: self._kept(name, self._scope.expanded(value, picks)))
         if plus:
             old = self._scope.variables.get(name, Text(""))
             each = _appended(old, each) or unknown(f"${name}")
@@ -268,32 +268,32 @@ class _Walker:
     def _kept(self, name: str, value: Text) -> Text:
         return value if len(value.text) <= _LONGEST else unknown(f"${name}")
 
-    def _run(self, name: str, rest: list[Text], streams: Streams, *, is_shell: bool) -> bool:
+    def _run(self, name: str, command: list[Text], streams: Streams, *, is_shell: bool) -> bool:
         """Follow one command, and return whether its words aren't to be looked at by themselves."""
         if name == "kprobe":
-            self._add(traced(rest))
+            self._add(traced(command))
             return True
         if name in words.DECLARING:
             return False
         if name in self._functions:
-            self._call(name, rest[1:], streams)
+            self._call(name, command[1:], streams)
             return False
         if name in ("echo", "printf"):
-            self._print(said(name, rest, is_bash=self._is_bash), streams.out)
+            self._print(printed_lines(name, command, is_bash=self._is_bash), streams.out)
             return bool(streams.out)
-        given = words.script(name, rest[1:])
+        given = words.script(name, command[1:])
         if given is None and (name in words.SHELLS or is_shell) and streams.read is not None and self._depth < _DEPTH:
             given = streams.read[0] if len(streams.read) == 1 else None
         if given is not None and self._depth < _DEPTH:
             self._inner(given, streams, is_same=name == "eval")
             return True
-        return self._copied(name, rest, streams)
+        return self._copied(name, command, streams)
 
-    def _copied(self, name: str, rest: list[Text], streams: Streams) -> bool:
+    def _copied(self, name: str, command: list[Text], streams: Streams) -> bool:
         """Follow a command that copies what it reads, or one of which it isn't known what it prints."""
         if name in ("tee", "dd"):
-            is_adding = words.is_adding(name, rest[1:])
-            each = words.files(name, rest[1:])
+            is_adding = words.is_adding(name, command[1:])
+            each = words.files(name, command[1:])
             form = ("tee {}", "tee -a {}") if name == "tee" else ("dd of={}", "dd oflag=append conv=notrunc of={}")
             targets = [
                 target
@@ -302,14 +302,14 @@ class _Walker:
             ]
             self._print(streams.read or (), (*targets, *streams.out))
             if targets and streams.read is None:
-                self._print([printed(rest)], tuple(targets))
+                self._print([unknown_output(command)], tuple(targets))
             return bool(targets)
-        if name == "cat" and all(field.text == "-" or field.text.startswith("-") for field in rest[1:]):
-            self._print((printed(rest),) if streams.read is None else streams.read, streams.out)
+        if name == "cat" and all(field.text == "-" or field.text.startswith("-") for field in command[1:]):
+            self._print((unknown_output(command),) if streams.read is None else streams.read, streams.out)
             return bool(streams.out)
         if name not in words.SILENT and streams.out:
-            self._print([printed(rest)], streams.out)
-        for path, given in (*pairwise(rest), *pairwise(reversed(rest))):
+            self._print([unknown_output(command)], streams.out)
+        for path, given in (*pairwise(command), *pairwise(reversed(command))):
             if is_definitions(path.text) and begins_statement(given.text):
                 if "^" in given.text:
                     given = given._replace(unknowns=("^",), because=f"no kernel takes the ^, which {name} may take out")
@@ -317,13 +317,13 @@ class _Walker:
                 return True
         return False
 
-    def _print(self, said: Iterable[Text], targets: Iterable[Target]) -> None:
-        said = list(said)
+    def _print(self, texts: Iterable[Text], targets: Iterable[Target]) -> None:
+        lines = list(texts)
         for target in targets:
             if not target.path:
-                target.extend(said)
+                target.extend(lines)
                 continue
-            for one in said:
+            for one in lines:
                 if one.because and "prints" in one.because and "events" not in target.path:
                     continue
                 each = written(target.path, one.text, one.position)
@@ -370,7 +370,7 @@ class _Walker:
                 continue
             word = words.assignment(word)[2] if words.holds_assignment(word) else word
             for chosen in self._scope.combinations([word]) if picks is None else [picks]:
-                said = self._scope.whole(word, chosen)
+                said = self._scope.expanded(word, chosen)
                 if looks_like_definition(said.text, said.unknowns):
                     one = definition(said.text.strip(), said.position)
                     self._add([clear(one, said)], is_certain=False)

@@ -130,11 +130,11 @@ Token = str | Word | Arrow
 
 
 class ScriptReader:
-    """Reads a text from `at` on, up to a parenthesis that closes none of it, or to its end."""
+    """Reads a text from `offset` on, up to a parenthesis that closes none of it, or to its end."""
 
-    def __init__(self, text: str, at: int = 0, depth: int = 0, starts: Sequence[int] | None = None) -> None:
+    def __init__(self, text: str, offset: int = 0, depth: int = 0, starts: Sequence[int] | None = None) -> None:
         self._text = text
-        self.at = at
+        self.offset = offset
         self._depth = depth
         self._starts = starts or [0, *(found.end() for found in re.finditer("\n", text))]
         self._documents: list[Document] = []
@@ -144,7 +144,7 @@ class ScriptReader:
         found: list[Token] = []
         open_ = 0
         is_case = 0
-        while self.at < len(self._text):
+        while self.offset < len(self._text):
             token = self._token()
             if token is None:
                 continue
@@ -160,23 +160,23 @@ class ScriptReader:
         return found
 
     def _token(self) -> Token | None:
-        char = self._text[self.at]
+        char = self._text[self.offset]
         if char in " \t\r":
-            self.at += 1
+            self.offset += 1
             return None
-        if self._text.startswith("\\\n", self.at):
-            self.at += 2
+        if self._text.startswith("\\\n", self.offset):
+            self.offset += 2
             return None
         if char == "#":
-            end = self._text.find("\n", self.at)
-            self.at = len(self._text) if end < 0 else end
+            end = self._text.find("\n", self.offset)
+            self.offset = len(self._text) if end < 0 else end
             return None
-        if self._text.startswith(("<(", ">("), self.at):
+        if self._text.startswith(("<(", ">("), self.offset):
             return self._word()
-        operator = _OPERATOR.match(self._text, self.at)
+        operator = _OPERATOR.match(self._text, self.offset)
         if operator is None:
             return self._word()
-        self.at = operator.end()
+        self.offset = operator.end()
         if "<" in operator[0] or (">" in operator[0]):
             return self._arrow(operator[0])
         if operator[0] == "\n":
@@ -185,13 +185,13 @@ class ScriptReader:
 
     def _arrow(self, written: str) -> Arrow:
         operator = written.lstrip("0123456789")
-        while self.at < len(self._text) and self._text[self.at] in " \t":
-            self.at += 1
-        start = self.at
+        while self.offset < len(self._text) and self._text[self.offset] in " \t":
+            self.offset += 1
+        start = self.offset
         target = self._word()
         document = None
         if operator in ("<<", "<<-"):
-            is_quoted = any(mark in self._text[start : self.at] for mark in "'\"\\")
+            is_quoted = any(mark in self._text[start : self.offset] for mark in "'\"\\")
             document = Document(target.text, is_quoted=is_quoted, strips=operator == "<<-")
             self._documents.append(document)
         return Arrow(written[: len(written) - len(operator)], operator, target, document)
@@ -200,21 +200,21 @@ class ScriptReader:
         """Read the here-documents that begin on the line that has just ended."""
         documents, self._documents = self._documents, []
         for document in documents:
-            start = end = self.at
-            while self.at < len(self._text):
-                end = self.at
-                stop = self._text.find("\n", self.at)
+            start = end = self.offset
+            while self.offset < len(self._text):
+                end = self.offset
+                stop = self._text.find("\n", self.offset)
                 stop = len(self._text) if stop < 0 else stop
-                line = self._text[self.at : stop]
-                self.at = min(stop + 1, len(self._text))
+                line = self._text[self.offset : stop]
+                self.offset = min(stop + 1, len(self._text))
                 if (line.lstrip("\t") if document.strips else line) == document.delimiter:
                     break
-                end = self.at
+                end = self.offset
             body = self._text[start:end]
             if document.strips:
                 body = re.sub(r"^\t+", "", body, flags=re.M)
             parts = (WordPart(LITERAL, body, True),) if document.is_quoted else self._quoted(body)
-            document.body = Word(parts, *self._place(start))
+            document.body = Word(parts, *self._line_and_column(start))
 
     def _quoted(self, text: str) -> tuple[WordPart, ...]:
         """Return the parts of a text that stands between double quotes, or as if it did."""
@@ -222,131 +222,131 @@ class ScriptReader:
             return (WordPart(LITERAL, text, True),)
         inner = ScriptReader(text, 0, self._depth + 1)
         parts: list[WordPart] = []
-        while inner.at < len(text):
+        while inner.offset < len(text):
             parts.append(inner.inside_quotes(""))
         return tuple(parts)
 
-    def _place(self, at: int) -> tuple[int, int]:
-        line = bisect_right(self._starts, at)
-        return line, at - self._starts[line - 1] + 1
+    def _line_and_column(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
 
     # ------------------------------------------------------------------------------------------------- words
 
     def _word(self) -> Word:
         """Read one word; at the end of the text, or at an operator, it is empty."""
-        start, parts = self.at, list[WordPart]()
-        while self.at < len(self._text):
-            if self._text[self.at] in _END and not self._text.startswith(("<(", ">("), self.at):
+        start, parts = self.offset, list[WordPart]()
+        while self.offset < len(self._text):
+            if self._text[self.offset] in _END and not self._text.startswith(("<(", ">("), self.offset):
                 break
-            if self._text[self.at] in "<>" and parts:
+            if self._text[self.offset] in "<>" and parts:
                 break
             parts += self._piece()
-        return Word(tuple(parts), *self._place(start))
+        return Word(tuple(parts), *self._line_and_column(start))
 
     def _piece(self) -> list[WordPart]:
-        text, start = self._text, self.at
+        text, start = self._text, self.offset
         char = text[start]
         if char == "'":
             return [WordPart(LITERAL, self._upto("'", start + 1), True)]
         if char == '"':
             return self._double_quoted()
         if char == "\\":
-            self.at += 2
+            self.offset += 2
             kept = text[start + 1 : start + 2]
             return [WordPart(LITERAL, "" if kept == "\n" else kept, True)]
         if char in "<>":
-            self.at += 2
+            self.offset += 2
             self._tokens_inside()
-            return [WordPart(UNKNOWN, text[start : self.at])]
+            return [WordPart(UNKNOWN, text[start : self.offset])]
         if char in "$`":
             return [self._expanded(is_quoted=False)]
         braces = _BRACES.match(text, start) if char == "{" else None
         plain = None if char == "{" else _PLAIN.match(text, start)
         found = braces or plain
-        self.at = found.end() if found else start + 1
+        self.offset = found.end() if found else start + 1
         is_expanded = braces is not None and ("," in braces[0] or ".." in braces[0])
-        return [WordPart(UNKNOWN if is_expanded else LITERAL, text[start : self.at])]
+        return [WordPart(UNKNOWN if is_expanded else LITERAL, text[start : self.offset])]
 
     def _upto(self, mark: str, start: int) -> str:
         end = self._text.find(mark, start)
         end = len(self._text) if end < 0 else end
-        self.at = min(end + 1, len(self._text))
+        self.offset = min(end + 1, len(self._text))
         return self._text[start:end]
 
     def _double_quoted(self) -> list[WordPart]:
-        self.at += 1
+        self.offset += 1
         parts = [WordPart(LITERAL, "", True)]
-        while self.at < len(self._text) and self._text[self.at] != '"':
+        while self.offset < len(self._text) and self._text[self.offset] != '"':
             parts.append(self.inside_quotes('"'))
-        self.at = min(self.at + 1, len(self._text))
+        self.offset = min(self.offset + 1, len(self._text))
         return parts
 
     def inside_quotes(self, mark: str) -> WordPart:
         """Read a piece of what is quoted up to `mark`, without which it is a here-document."""
-        text, start = self._text, self.at
+        text, start = self._text, self.offset
         char = text[start]
         if char == "\\" and text[start + 1 : start + 2] in tuple("$`\\\n" + mark):
-            self.at += 2
+            self.offset += 2
             return WordPart(LITERAL, text[start + 1].strip("\n"), True)
         if char in "$`":
             return self._expanded(is_quoted=True)
-        self.at += 1
-        while self.at < len(text) and text[self.at] not in "\\$`" and text[self.at] != mark:
-            self.at += 1
-        return WordPart(LITERAL, text[start : self.at], True)
+        self.offset += 1
+        while self.offset < len(text) and text[self.offset] not in "\\$`" and text[self.offset] != mark:
+            self.offset += 1
+        return WordPart(LITERAL, text[start : self.offset], True)
 
     def _expanded(self, *, is_quoted: bool) -> WordPart:
-        text, start = self._text, self.at
+        text, start = self._text, self.offset
         if text[start] == "`":
             inner = self._upto("`", start + 1)
             return self._substitution(start, self._script(re.sub(r"\\([$`\\])", r"\1", inner)), is_quoted=is_quoted)
         if text.startswith("$'", start) and not is_quoted:
             return self._escaped()
         if text.startswith('$"', start) and not is_quoted:
-            self.at += 1
+            self.offset += 1
             return WordPart(LITERAL, "", True)
         if text.startswith("$((", start):
-            self.at += 1
+            self.offset += 1
             self._skip("(", ")")
-            return WordPart(UNKNOWN, text[start : self.at], is_quoted)
+            return WordPart(UNKNOWN, text[start : self.offset], is_quoted)
         if text.startswith("$(", start):
-            self.at += 2
+            self.offset += 2
             return self._substitution(start, self._tokens_inside(), is_quoted=is_quoted)
         if text.startswith("${", start):
-            self.at += 1
+            self.offset += 1
             self._skip("{", "}")
-            return self._braces(text[start : self.at], is_quoted=is_quoted)
+            return self._braces(text[start : self.offset], is_quoted=is_quoted)
         name = _NAME.match(text, start + 1)
         if name is None:
-            self.at = start + 1
+            self.offset = start + 1
             return WordPart(LITERAL, "$", is_quoted)
         word = name[0][0] if name[0][0].isdigit() else name[0]
-        self.at = start + 1 + len(word)
+        self.offset = start + 1 + len(word)
         return WordPart(PARAMETER, f"${word}", is_quoted, word)
 
     def _substitution(self, start: int, body: tuple[Token, ...], *, is_quoted: bool) -> WordPart:
-        return WordPart(COMMAND, self._text[start : self.at], is_quoted, body=body)
+        return WordPart(COMMAND, self._text[start : self.offset], is_quoted, body=body)
 
     def _tokens_inside(self) -> tuple[Token, ...]:
         """Read a substitution from behind its parenthesis to its end."""
         if self._depth >= DEPTH:
-            self.at -= 1
+            self.offset -= 1
             self._skip("(", ")")
             return ()
-        inner = ScriptReader(self._text, self.at, self._depth + 1, self._starts)
+        inner = ScriptReader(self._text, self.offset, self._depth + 1, self._starts)
         tokens = inner.tokens(is_inner=True)
-        self.at = inner.at
+        self.offset = inner.offset
         return tuple(tokens)
 
     def _script(self, text: str) -> tuple[Token, ...]:
         return () if self._depth >= DEPTH else tuple(ScriptReader(text, 0, self._depth + 1).tokens())
 
     def _escaped(self) -> WordPart:
-        start = self.at + 2
+        start = self.offset + 2
         end = start
         while end < len(self._text) and self._text[end] != "'":
             end += 2 if self._text[end] == "\\" else 1
-        self.at = min(end + 1, len(self._text))
+        self.offset = min(end + 1, len(self._text))
         return WordPart(LITERAL, dollar_quoted(self._text[start:end]), True)
 
     def _braces(self, written: str, *, is_quoted: bool) -> WordPart:
@@ -365,10 +365,10 @@ class ScriptReader:
             return self._quoted(text)
         inner = ScriptReader(text, 0, self._depth + 1)
         parts: list[WordPart] = []
-        while inner.at < len(text):
-            if text[inner.at] in _END:
-                parts.append(WordPart(LITERAL, text[inner.at]))
-                inner.at += 1
+        while inner.offset < len(text):
+            if text[inner.offset] in _END:
+                parts.append(WordPart(LITERAL, text[inner.offset]))
+                inner.offset += 1
             else:
                 parts += inner._piece()
         return tuple(parts)
@@ -376,13 +376,13 @@ class ScriptReader:
     def _skip(self, opening: str, closing: str) -> None:
         """Pass what stands between two marks, the first of which is here, and what is quoted in it."""
         text, depth = self._text, 0
-        while self.at < len(text):
-            char = text[self.at]
+        while self.offset < len(text):
+            char = text[self.offset]
             if char == "'" and opening == "(":
-                self._upto("'", self.at + 1)
+                self._upto("'", self.offset + 1)
                 continue
-            self.at += 2 if char == "\\" else 1
+            self.offset += 2 if char == "\\" else 1
             depth += (char == opening) - (char == closing)
             if not depth:
                 break
-        self.at = min(self.at, len(text))
+        self.offset = min(self.offset, len(text))

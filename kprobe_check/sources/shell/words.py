@@ -117,10 +117,10 @@ _VALUED_BY_SSH = frozenset("BbcDEeFIiJLlmOopQRSWw")
 
 def without_assignments(each: Sequence[Word]) -> tuple[Word, ...]:
     """Return the words from the command's name on; those of a declaration are all assignments."""
-    at = next((index for index, word in enumerate(each) if not holds_assignment(word)), len(each))
-    if at < len(each) and each[at].text in DECLARING and any(holds_assignment(word) for word in each[at:]):
+    index = next((index for index, word in enumerate(each) if not holds_assignment(word)), len(each))
+    if index < len(each) and each[index].text in DECLARING and any(holds_assignment(word) for word in each[index:]):
         return ()
-    return tuple(each[at:])
+    return tuple(each[index:])
 
 
 def holds_assignment(word: Word) -> bool:
@@ -175,17 +175,17 @@ def grown(each: Iterable[Node]) -> Iterator[str]:
 
 def bare(fields: Sequence[Text]) -> list[Text]:
     """Return the words from the command's name on that is run in the end: without `sudo`, `env` and their options."""
-    at = 0
-    while at < len(fields) and fields[at].text.rpartition("/")[2] in _CARRIERS:
-        at += 1
-        near = range(at, min(at + _NEAR, len(fields)))
+    index = 0
+    while index < len(fields) and fields[index].text.rpartition("/")[2] in _CARRIERS:
+        index += 1
+        near = range(index, min(index + _NEAR, len(fields)))
         known = next((one for one in near if _is_known(fields[one].text)), None)
         if known is not None:
-            at = known
+            index = known
             continue
-        while at < len(fields) and (fields[at].text.startswith("-") or _ASSIGNMENT.match(fields[at].text)):
-            at += 1
-    return list(fields[at:])
+        while index < len(fields) and (fields[index].text.startswith("-") or _ASSIGNMENT.match(fields[index].text)):
+            index += 1
+    return list(fields[index:])
 
 
 def _is_known(text: str) -> bool:
@@ -206,48 +206,50 @@ def reads_script(fields: Sequence[Text]) -> bool:
     )
 
 
-def script(name: str, rest: Sequence[Text]) -> Text | None:
+def script(name: str, arguments: Sequence[Text]) -> Text | None:
     """Return the script that a shell is given among its words; None if it is given none."""
     if name == "eval":
-        return _joined(rest)
+        return _joined(arguments)
     if name == "adb" or name == "hdc":
-        at = next((at for at, field in enumerate(rest) if field.text in ("shell", "exec-out", "exec-in")), None)
-        return _joined(rest[at + 1 :]) if at is not None else None
+        index = next(
+            (index for index, field in enumerate(arguments) if field.text in ("shell", "exec-out", "exec-in")), None
+        )
+        return _joined(arguments[index + 1 :]) if index is not None else None
     if name == "ssh" or name == "rsh":
-        return _joined(rest[_host(rest) + 1 :])
+        return _joined(arguments[_host(arguments) + 1 :])
     if name in SHELLS or name in _REMOTE:
-        options = [at for at, field in enumerate(rest) if re.fullmatch(r"-[a-z]*c|--command", field.text)]
-        given = next((field for field in rest if field.text.startswith("--command=")), None)
+        options = [index for index, field in enumerate(arguments) if re.fullmatch(r"-[a-z]*c|--command", field.text)]
+        given = next((field for field in arguments if field.text.startswith("--command=")), None)
         if given is not None:
             return given._replace(text=given.text.removeprefix("--command="))
-        return rest[options[0] + 1] if options and options[0] + 1 < len(rest) else None
+        return arguments[options[0] + 1] if options and options[0] + 1 < len(arguments) else None
     return None
 
 
-def _host(rest: Sequence[Text]) -> int:
-    at = 0
-    while at < len(rest) and rest[at].text.startswith("-"):
-        option = rest[at].text
-        at += 2 if len(option) == 2 and option[1] in _VALUED_BY_SSH else 1
-    return at
+def _host(arguments: Sequence[Text]) -> int:
+    index = 0
+    while index < len(arguments) and arguments[index].text.startswith("-"):
+        option = arguments[index].text
+        index += 2 if len(option) == 2 and option[1] in _VALUED_BY_SSH else 1
+    return index
 
 
-def _joined(rest: Sequence[Text]) -> Text | None:
-    if not rest:
+def _joined(arguments: Sequence[Text]) -> Text | None:
+    if not arguments:
         return None
-    unknowns = tuple(dict.fromkeys(one for field in rest for one in field.unknowns))
-    return rest[0]._replace(text=" ".join(field.text for field in rest), unknowns=unknowns)
+    unknowns = tuple(dict.fromkeys(one for field in arguments for one in field.unknowns))
+    return arguments[0]._replace(text=" ".join(field.text for field in arguments), unknowns=unknowns)
 
 
-def files(name: str, rest: Sequence[Text]) -> list[Text]:
+def files(name: str, arguments: Sequence[Text]) -> list[Text]:
     """Return the files that tee or dd writes."""
     if name == "tee":
-        return [field for field in rest if not field.text.startswith("-")]
-    return [field._replace(text=field.text[3:]) for field in rest if field.text.startswith("of=")]
+        return [field for field in arguments if not field.text.startswith("-")]
+    return [field._replace(text=field.text[3:]) for field in arguments if field.text.startswith("of=")]
 
 
-def is_adding(name: str, rest: Sequence[Text]) -> bool:
+def is_adding(name: str, arguments: Sequence[Text]) -> bool:
     """Return whether tee or dd keeps what is in its files."""
     if name == "tee":
-        return any(re.fullmatch(r"-[b-z]*a[a-z]*|--append", field.text) for field in rest)
-    return any(field.text.startswith("conv=") and "notrunc" in field.text for field in rest)
+        return any(re.fullmatch(r"-[b-z]*a[a-z]*|--append", field.text) for field in arguments)
+    return any(field.text.startswith("conv=") and "notrunc" in field.text for field in arguments)
