@@ -5,7 +5,6 @@ from __future__ import annotations
 from kprobe.definitions.naming import distinct
 from kprobe.definitions.probe import NAME_MAX, Place
 from kprobe.errors import DefinitionError, Unsupported
-from kprobe.tracefs.capabilities import Capabilities
 
 from . import symbols
 
@@ -36,7 +35,7 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
     Raise `DefinitionError` if no function fits, or more than `most`, and `Unsupported` if there is no list of them.
     """
     counts = _functions(tracefs, probe.place)
-    banned = _blacklist(tracefs) if probe.kind != "f" else frozenset()
+    banned = {name for _, _, name in symbols.blacklist(tracefs)} if probe.kind != "f" else set()
     twice = [name for name, count in counts.items() if count > 1]
     names = [name for name in sorted(counts) if name not in banned and name not in twice]
     column = str(probe).find(str(probe.place))
@@ -88,25 +87,14 @@ def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
     from fnmatch import translate
 
     try:
-        text = tracefs.read(symbols.LIST).decode(errors="surrogateescape")
+        listed = symbols.functions_and_modules(tracefs)
     except OSError as error:
         raise Unsupported(
             "list of functions for a pattern", f"{symbols.LIST} can't be read: {error.strerror}"
         ) from error
     fits = re.compile(translate(place.symbol)).match
     counts: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, module = line.partition(" ")
-        if fits(name) and (not place.module or module.strip("[]\t ") == place.module):
+    for name, module in listed:
+        if fits(name) and place.module in ("", module):
             counts[name] = counts.get(name, 0) + 1
     return counts
-
-
-def _blacklist(tracefs: Tracefs) -> frozenset[str]:
-    """Return the functions that kprobes may not be at; none where that can't be read, and the kernel refuses them."""
-    try:
-        data = Capabilities(tracefs).blacklist()
-    except OSError:
-        return frozenset()
-    rows = [line.split() for line in data.decode(errors="replace").splitlines()]
-    return frozenset(row[1] for row in rows if len(row) > 1)

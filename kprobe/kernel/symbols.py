@@ -36,6 +36,24 @@ def functions(tracefs: Tracefs) -> frozenset[str] | None:
     return frozenset(line.partition(" ")[0] for line in lines)
 
 
+def functions_and_modules(tracefs: Tracefs) -> list[tuple[str, str]]:
+    """Return the functions in available_filter_functions, each with its module, "" if it has none.  Raise `OSError`."""
+    lines = tracefs.read(LIST).decode(errors="surrogateescape").splitlines()
+    return [(name, module.strip("[]\t ")) for name, _, module in (line.partition(" ") for line in lines)]
+
+
+def blacklist(tracefs: Tracefs) -> list[tuple[int, int, str]]:
+    """Return the ranges in which no kprobe may be: first address, end, function; none if the list can't be read."""
+    import re
+
+    try:
+        text = Capabilities(tracefs).blacklist().decode(errors="replace")
+    except OSError:
+        return []
+    rows = re.findall(r"0x([0-9a-f]+)-0x([0-9a-f]+)\s+(\S+)", text)
+    return [(int(start, 16), int(end, 16), name) for start, end, name in rows]
+
+
 def listed(tracefs: Tracefs) -> frozenset[str] | None:
     """Return the functions that a kernel lists; without such a list, the names in its kallsyms; None if neither."""
     names = functions(tracefs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from kprobe.kernel.denial import denied
 from kprobe.kernel.dialect import has_groups
 from kprobe.kernel.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
 from kprobe.kernel.listing import Line, delete, read_lines
+from kprobe.kernel.symbols import functions_and_modules
 from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.instance import open_instance
 from kprobe.undo.undo import Undo
@@ -107,9 +108,9 @@ class AskedKernel:
         """Return the functions that the kernel lists, with the modules that they are of ("" for the kernel itself)."""
         if self._functions is None:
             self._functions = {}
-            for line in read_log(self._tracefs, "available_filter_functions").decode(errors="replace").splitlines():
-                name, _, module = line.partition(" ")
-                self._functions.setdefault(name, set()).add(module.strip("[]\t "))
+            with suppress(OSError):
+                for name, module in functions_and_modules(self._tracefs):
+                    self._functions.setdefault(name, set()).add(module)
         return self._functions
 
     def corrections(self, definition: str) -> list[tuple[str, str]]:
