@@ -26,6 +26,7 @@ from .waiting import Waiting
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import nullcontext
     from types import TracebackType
     from typing import Protocol, Self, TypeVar
 
@@ -393,8 +394,10 @@ class Trace:
             self._take(figure)
         return figure.stacks
 
-    def _begun(self) -> Trace | _Begun:
-        return _Begun() if self._is_open else self
+    def _begun(self) -> Trace | nullcontext[None]:
+        from contextlib import nullcontext
+
+        return nullcontext() if self._is_open else self
 
     def _take(self, figure: Figure, *, by: str = "", count: Callable[[str, object, int], None] | None = None) -> None:
         """Read the trace to its end into a figure."""
@@ -535,11 +538,3 @@ class Trace:
             self._undo.finish(error)
         finally:
             self.notices += [*self._undo.notices, *(self._events.notices() if self._events is not None else ())]
-
-
-class _Begun:
-    """Stands for a trace that somebody else has begun, and ends."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...

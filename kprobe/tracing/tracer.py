@@ -50,8 +50,6 @@ class Tracer:
     def trace(self, *definitions: str | Probe, latency: bool = False, **options: Unpack[TraceOptions]) -> Trace:
         """Return the trace of these probes; it begins with `with`, or with iteration.
 
-        The options:
-
         - `filter`: The kernel's event filter, set on each event that has its fields.
         - `pid`, `tid`: Trace only this process (all its threads), or only this thread.
         - `follow`: Trace what the process forks, too.

@@ -196,11 +196,7 @@ class _Trial:
         return self._shortest_of(several, merged, seed, TOGETHER * len(held))
 
     def _shortest_of(
-        self,
-        strategy: Any,
-        read: Callable[[Any], tuple[tuple[Rule, ...], Mapping[str, Any]]],
-        seed: int,
-        examples: int,
+        self, strategy: Any, read: Callable[[Any], tuple[tuple[Rule, ...], Mapping[str, Any]]], seed: int, examples: int
     ) -> Broken | None:
         from hypothesis import HealthCheck, Phase, find, settings
         from hypothesis.errors import NoSuchExample

@@ -32,52 +32,14 @@ _FORMATS = re.compile(
 )
 _WRAPS = frozenset(
     [
-        *(
-            "byte",
-            "str",
-            "string",
-            "String",
-            "from",
-            "c_str",
-            "new",
-            "as_bytes",
-            "to_string",
-            "into",
-            "data",
-            "strdup",
-        ),
-        *(
-            "std",
-            "encode",
-            "StringPiece",
-            "join",
-            "Join",
-            "into_bytes",
-            "format_args",
-            "CString",
-            "u8",
-        ),
+        *("byte", "str", "string", "String", "from", "c_str", "new", "as_bytes", "to_string", "into", "data", "strdup"),
+        *("std", "encode", "StringPiece", "join", "Join", "into_bytes", "format_args", "CString", "u8"),
     ]
 )
 _SAME = frozenset(
     [
-        *(
-            "as_bytes",
-            "c_str",
-            "data",
-            "to_string",
-            "as_str",
-            "clone",
-            "into_bytes",
-            "to_owned",
-            "bytes",
-            "trim",
-        ),
-        *(
-            "String",
-            "Bytes",
-            "as_ref",
-        ),
+        *("as_bytes", "c_str", "data", "to_string", "as_str", "clone", "into_bytes", "to_owned", "bytes", "trim"),
+        *("String", "Bytes", "as_ref"),
     ]
 )
 _JOINS = frozenset(["Join", "join", "path"])

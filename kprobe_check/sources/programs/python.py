@@ -115,11 +115,7 @@ class _PythonReader:
                         self._given.add(function)
 
     def _note(
-        self,
-        path: Text,
-        data: Sequence[ast.expr],
-        function: Routine | None,
-        given: Mapping[str, Text] | None,
+        self, path: Text, data: Sequence[ast.expr], function: Routine | None, given: Mapping[str, Text] | None
     ) -> None:
         """Note what is written to a file: expressions, which `print` puts blanks between."""
         if len(data) == 1 and isinstance(data[0], ast.List | ast.Tuple):

@@ -39,10 +39,7 @@ def _lines(
 ) -> list[Text]:
     """Return the lines of what is printed, each where the word begins that it is, or, in one long word, where it is."""
     starts = {field.text.strip(): field.position for field in reversed(fields)}
-    block = next(
-        (field for field in fields if output.strip("\n") == field.text.strip("\n") and "\n" in output),
-        None,
-    )
+    block = next((field for field in fields if output.strip("\n") == field.text.strip("\n") and "\n" in output), None)
     lines = []
     for number, line in enumerate(output.split("\n") if output else [""]):
         there = starts.get(line.strip(), position)
