@@ -17,19 +17,8 @@ if TYPE_CHECKING:
     from kprobe_check.sources.reading import BadSource, statements
     from kprobe_check.statement import Position, Statement
 
-__all__ = [
-    "Answer",
-    "BadSource",
-    "Finding",
-    "NoKernel",
-    "Position",
-    "Report",
-    "Statement",
-    "Suggestion",
-    "Verdict",
-    "check",
-    "statements",
-]
+__all__ = ["Answer", "BadSource", "Finding", "NoKernel", "Position", "Report", "Statement"]
+__all__ += ["Suggestion", "Verdict", "check", "statements"]
 
 _HOMES = {
     "kprobe_check.asking.asked_kernel": ("Answer",),

@@ -48,10 +48,7 @@ class Registration:
         self._before = {line.text for line in before}
         self._siblings = siblings
         self.step: Step = undo.push(
-            f"remove {probe.event} from {probe.file}",
-            self.remove,
-            command=lambda: self._by_hand,
-            is_left=self.is_left,
+            f"remove {probe.event} from {probe.file}", self.remove, command=lambda: self._by_hand, is_left=self.is_left
         )
 
     def verify(self) -> None:
@@ -151,11 +148,7 @@ class Registration:
 
 
 def add_probe(
-    tracefs: Tracefs,
-    undo: Undo,
-    probe: Probe,
-    mark: Callable[[], None] | None = None,
-    siblings: Collection[str] = (),
+    tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], None] | None = None, siblings: Collection[str] = ()
 ) -> Registration:
     """Append the probe to its file, with the undo that removes it, and read back what that made.
 

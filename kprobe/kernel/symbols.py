@@ -97,9 +97,7 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
 
 
 def doubt(
-    place: Place,
-    list_functions: Callable[[], frozenset[str] | None],
-    has_function: Callable[[str], bool] | None = None,
+    place: Place, list_functions: Callable[[], frozenset[str] | None], has_function: Callable[[str], bool] | None = None
 ) -> str:
     """Say why a probe at `place` may fail or stay silent; "" if nothing is known against it.
 

@@ -36,12 +36,7 @@ class Instance:
     """
 
     def __init__(
-        self,
-        tracefs: Tracefs,
-        session: str,
-        prefix: str = "",
-        reason: str = "",
-        doubts: tuple[str, ...] = (),
+        self, tracefs: Tracefs, session: str, prefix: str = "", reason: str = "", doubts: tuple[str, ...] = ()
     ) -> None:
         self._tracefs = tracefs
         self.session = session

@@ -98,11 +98,7 @@ def _columns() -> Iterator[Rule]:
         ("no-flags", "there may be no column of flags", ("noirq-info",)),
         ("tgid", "a column with the thread group may stand after the pid", ("record-tgid",)),
         ("tgid-no-flags", "the same where there are no flags", ("record-tgid", "noirq-info")),
-        (
-            "latency-format",
-            "CPU and flags may be a word, times microseconds since the first",
-            ("latency-format",),
-        ),
+        ("latency-format", "CPU and flags may be a word, times microseconds since the first", ("latency-format",)),
         ("latency-verbose", "the latency format may be verbose", ("latency-format", "verbose")),
         ("no-context", "a line may have nothing before the event's name", ("nocontext-info",)),
         ("sym-addr", "a place may have an address after it", ("sym-addr",)),

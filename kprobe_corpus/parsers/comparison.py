@@ -221,20 +221,5 @@ def _is_same(expected: object, answered: object) -> bool:
     return type(expected) is type(answered) and expected == answered
 
 
-__all__ = [
-    "EVENT",
-    "FAULTS",
-    "INVENTED",
-    "KINDS",
-    "MARKED",
-    "MISSING",
-    "RIGHT",
-    "WRONG",
-    "Comparison",
-    "Judgement",
-    "Misreading",
-    "compare",
-    "of_types",
-    "settle",
-    "unsaid",
-]
+__all__ = ["EVENT", "FAULTS", "INVENTED", "KINDS", "MARKED", "MISSING", "RIGHT", "WRONG"]
+__all__ += ["Comparison", "Judgement", "Misreading", "compare", "of_types", "settle", "unsaid"]
