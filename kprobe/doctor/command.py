@@ -35,7 +35,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
 
 
 def without(error: Exception, output: Output, signals: Signals, request: CommandLine) -> int | None:
-    """Print why this machine's tracefs can't be opened, likewise; None for an error that isn't about that."""
+    """Print why this machine's tracefs can't be opened; return None for an error about anything else."""
     if not isinstance(error, NotPermitted | TracefsMissing):
         return None
     check_words(request.words)

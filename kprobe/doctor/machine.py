@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """Files of the traced machine by their whole paths; below `top`, for this machine's own.
+    """Files of the traced machine by their absolute paths; this machine's are below `top`.
 
     Without a way to ask (`is_known` is False) every method answers that nothing is known.  `is_own`: the process that
     asks is one of that machine, so that /proc/self is about it.
@@ -38,7 +38,7 @@ class Machine:
         return None if data is None else data.decode(errors="replace").strip()
 
     def data(self, path: str) -> bytes | None:
-        """Return a file's bytes, likewise."""
+        """Return a file's bytes; None if it doesn't exist or can't be read."""
         try:
             if self._top is not None:
                 with open(self._top + path, "rb") as file:

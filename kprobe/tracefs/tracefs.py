@@ -73,7 +73,7 @@ class Tracefs(Protocol):
         """Return the names in a directory, without . and .., in the order of readdir(3)."""
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file or directory of that path; raise nothing if there is none."""
+        """Return True if a file or directory of that path exists; raise nothing if not."""
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which the kernel allows in instances/ only."""
@@ -140,11 +140,11 @@ class LocalTracefs:
         return self._around("/proc/kallsyms")
 
     def btf(self) -> bytes:
-        """Return the BTF of this machine's kernel, likewise."""
+        """Return the BTF of this machine's kernel, b"" on the same conditions."""
         return self._around("/sys/kernel/btf/vmlinux")
 
     def blacklist(self) -> bytes:
-        """Return this machine's list of ranges that no kprobe may be in, likewise."""
+        """Return this machine's list of ranges that no kprobe may be in, b"" on the same conditions."""
         return self._around("/sys/kernel/debug/kprobes/blacklist")
 
     def kernel_log(self) -> Callable[[], list[str]]:
@@ -169,7 +169,7 @@ class LocalTracefs:
 
 
 def _records(log: LocalHandle) -> Iterator[str]:
-    """Give the texts of the records that there are: Documentation/ABI/testing/dev-kmsg, Linux 3.5."""
+    """Yield the texts of the available records: Documentation/ABI/testing/dev-kmsg, Linux 3.5."""
     while True:
         try:
             record = log.read(8192)
@@ -199,7 +199,7 @@ class LocalHandle:
             raise _with_path(error, self.path) from None
 
     def read_into(self, buffer: bytearray | memoryview) -> int:
-        """Do one read(2) of so many bytes as the buffer has; return how many came."""
+        """Do one read(2) of at most the buffer's size; return the number of bytes read."""
         try:
             return os.readv(self._descriptor, (buffer,))
         except OSError as error:

@@ -90,7 +90,7 @@ class Trace:
         self._stream: Stream | None = None
         self._names: NamesByAddress | None = None
         self._last: Iterator[bytes] | None = None  # of the text, after the end
-        self._is_drained = False  # of raw pages, likewise
+        self._is_drained = False  # whether all raw pages were read after the end
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False

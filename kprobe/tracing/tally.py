@@ -47,7 +47,7 @@ class EventTally:
 
     @property
     def lost(self) -> int:
-        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError`, likewise."""
+        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError` as `events` does."""
         return self._lost if self.ring is None else self.ring.numbers()[1]
 
     @property
@@ -67,7 +67,7 @@ class EventTally:
 
     @property
     def is_full(self) -> bool:
-        """True once there were so many as there should be."""
+        """True once the wanted number of events has been read."""
         return self._most is not None and self.total >= self._most
 
     def text(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:

@@ -70,7 +70,7 @@ class Instance:
         return self.is_own and self.has("set_event_pid")
 
     def add_threads(self, tids: Iterable[int]) -> None:
-        """Let only these threads, and those added before, fire the events that there are now."""
+        """Let only these threads, and those added before, fire the events that exist now."""
         path = self.path("set_event_pid")
         for tid in tids:  # one a write: a thread that is gone by now must not keep the others out
             try:
@@ -113,7 +113,7 @@ def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after
 def open_instance(
     tracefs: Tracefs, undo: Undo, owner: Owner, *, top_level: bool = False, is_named: bool = False
 ) -> Instance:
-    """Make an instance of our own, called as the session is; where there are none, use the top level.
+    """Make an instance named after the session; on a kernel without instances, use the top level.
 
     `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances, or
     doesn't permit them to us.  Raise `Refused` for any other failure: the top level is everybody's, and not taken

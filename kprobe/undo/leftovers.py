@@ -44,7 +44,7 @@ class Leftover:
 
 
 def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
-    """Return the sessions that there are, with what is known of their owners.
+    """Return all sessions, with what is known of their owners.
 
     Raise `NotPermitted` or `Refused` if the tracefs can't be read.
     """

@@ -107,7 +107,7 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _demand_list(text: str, source: str) -> None:
-    """Raise `BadSource` if a line of a text is none of a list."""
+    """Raise `BadSource` if a line of a text can't be a line of a list."""
     for number, line in enumerate(text.split("\n"), 1):
         if not lists.is_line(line):
             shown = line.strip()

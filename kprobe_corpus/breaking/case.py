@@ -66,7 +66,7 @@ PLAINEST = Case()
 
 
 def text(data: bytes) -> Any:
-    """Return bytes as a scenario has them: a string, or { hex = … } where they are none."""
+    """Return bytes as a scenario has them: a string, or { hex = … } if they aren't UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """The rules of trace text, one by one: what the kernel prints, why, and the values that a search tries.
 
-A rule's `values` take the module hypothesis.strategies, which is imported by who searches.
+A rule's `values` take the module hypothesis.strategies; `search` imports it.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _parser(demand: _Demand) -> Reader:
 
 
 def _with_options(found: list[Entry], options: list[str]) -> list[Entry]:
-    """Return the entries that have all of these options; "plain" is none."""
+    """Return the entries that have all of these options; "plain" means no option."""
     required = set() if options == ["plain"] else set(options)
     chosen = [entry for entry in found if _fits(set(entry.about.get("options", ())), required, options)]
     if not chosen:

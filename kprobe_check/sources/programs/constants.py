@@ -68,7 +68,7 @@ class PythonProgram(Names):
     # ------------------------------------------------------------------------------------------------- values
 
     def text_of(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None) -> Text:
-        """Return the text of an expression; of one that is none that is known, how it is written."""
+        """Return the text of an expression; if that isn't known, how the expression is written."""
         text = self.text(node, function, given)
         return self._unknown(node) if text is None else text
 

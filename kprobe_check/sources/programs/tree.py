@@ -192,7 +192,7 @@ def _grouped(tokens: Sequence[Lexeme]) -> list[Item]:
 
 
 def _call(items: Sequence[Item], index: int) -> Called | None:
-    """Return the call whose arguments are the group at an index; None if that is none."""
+    """Return the call whose arguments are the group at an index; None if that isn't a call."""
     group = items[index]
     assert isinstance(group, Group)
     offset = index - 1
