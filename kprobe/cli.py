@@ -157,8 +157,9 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
         try:
             return act(opened)
         finally:
-            close: Callable[[], None] = getattr(opened, "close", lambda: None)
-            close()
+            from .tracefs.capabilities import Capabilities
+
+            Capabilities(opened).close()
     except (KprobeError, OSError, Signalled):
         raise
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe_text.terminal.output import note, say
 
 from .events.registration import profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
 
@@ -112,7 +111,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
         except TimeoutError:
             data = None
             if trace.terms.duration is None:  # else it is all in the buffer
-                silent = _look(trace, silent + TICK if silent >= 0 else silent)
+                silent = _after_silence(trace, silent + TICK if silent >= 0 else silent)
         else:
             silent, came = -1.0, came or data != b""
         if data is None:
@@ -127,7 +126,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
             return False
 
 
-def _look(trace: Trace, silent: float) -> float:
+def _after_silence(trace: Trace, silent: float) -> float:
     """Look into a silence of so many seconds, and return how many there are to go on with: -1, once it is explained."""
     terms = trace.terms
     if silent >= SILENCE / 2 and (terms.filter or terms.picks):
@@ -184,7 +183,7 @@ def _names(trace: Trace) -> str:
 
 def _play(trace: Trace) -> None:
     """Let a machine that does nothing by itself begin to do something."""
-    play: Callable[[], None] | None = getattr(trace.tracefs, "play", None)
+    play = Capabilities(trace.tracefs).play
     if play is not None:
         play()
 
@@ -192,6 +191,6 @@ def _play(trace: Trace) -> None:
 def _warn(probe: Probe, tracefs: Tracefs) -> None:
     from .kernel import symbols
 
-    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
+    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), Capabilities(tracefs).has_function)
     if doubt:
         say(f"WARNING: {doubt}. (-F: no warnings)")

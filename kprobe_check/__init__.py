@@ -4,39 +4,28 @@
     report = check(["p:myopen do_sys_open file=+0(%si):string"], "5.10,6.1,6.12")
     for finding in report.findings: print(finding.state, finding.suggestion)
 
-Start with `checking`; `statements` says what can be asked, `answers` how, `meanings` when kernels differ.
+`statement` is what can be asked; `sources` finds statements in a text, `asking` asks kernels, `output` shows a report.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe_check.answers import Answer
-    from kprobe_check.checking import Finding, NoKernel, Report, Verdict, check
-    from kprobe_check.sources import BadSource, statements
+    from kprobe_check.asking.asked_kernel import Answer
+    from kprobe_check.asking.checking import Finding, NoKernel, Report, Verdict, check
+    from kprobe_check.asking.suggestions import Suggestion
+    from kprobe_check.sources.reading import BadSource, statements
     from kprobe_check.statement import Position, Statement
-    from kprobe_check.suggestions import Suggestion
 
-__all__ = [
-    "Answer",
-    "BadSource",
-    "Finding",
-    "NoKernel",
-    "Position",
-    "Report",
-    "Statement",
-    "Suggestion",
-    "Verdict",
-    "check",
-    "statements",
-]
+__all__ = ["Answer", "BadSource", "Finding", "NoKernel", "Position", "Report", "Statement"]
+__all__ += ["Suggestion", "Verdict", "check", "statements"]
 
 _HOMES = {
-    "kprobe_check.answers": ("Answer",),
-    "kprobe_check.checking": ("Finding", "NoKernel", "Report", "Verdict", "check"),
-    "kprobe_check.sources": ("BadSource", "statements"),
+    "kprobe_check.asking.asked_kernel": ("Answer",),
+    "kprobe_check.asking.checking": ("Finding", "NoKernel", "Report", "Verdict", "check"),
+    "kprobe_check.sources.reading": ("BadSource", "statements"),
     "kprobe_check.statement": ("Position", "Statement"),
-    "kprobe_check.suggestions": ("Suggestion",),
+    "kprobe_check.asking.suggestions": ("Suggestion",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -7,11 +7,11 @@ import sys
 from kprobe.definitions.foreign import meant
 from kprobe.errors import KprobeError
 from kprobe.tracefs.kernels import ALL, UnknownKernel, chosen
-from kprobe_check import formats
-from kprobe_check.checking import DIFFERS, REFUSED, UNASKED, NoKernel, Report, check
-from kprobe_check.lists import begins_statement, statement
-from kprobe_check.sarif import as_sarif
-from kprobe_check.sources import FORMS, LONGEST, BadSource, statements
+from kprobe_check.asking.checking import DIFFERS, REFUSED, UNASKED, NoKernel, Report, check
+from kprobe_check.output import formats
+from kprobe_check.output.sarif import as_sarif
+from kprobe_check.sources.lists import begins_statement, statement
+from kprobe_check.sources.reading import FORMS, LONGEST, BadSource, statements
 from kprobe_check.statement import Position, Statement, linked
 from kprobe_text.terminal.output import say
 from kprobe_text.terminal.verb import UsageError

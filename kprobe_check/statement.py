@@ -57,8 +57,8 @@ class Statement(NamedTuple):
         """Return the event's name that a definition gives, without its group; "" if the kernel makes one."""
         if self.file == "synthetic_events":
             return (self.text.split() or [""])[0]
-        found = _HEAD.match(self.text)
-        return found[4] if found else ""
+        head = _HEAD.match(self.text)
+        return head[4] if head else ""
 
 
 def definition(text: str, position: Position, *, file: str = "", is_short: bool = False) -> Statement:
@@ -92,16 +92,17 @@ def looks_like_definition(text: str, unknowns: Iterable[str] = ()) -> bool:
     return _LOOKS.fullmatch(text) is not None
 
 
-def told(found: Mapping[Statement, bool]) -> list[Statement]:
-    """Return statements, each with whether it is certain that it is written; without those that others say for certain.
+def without_doubles(certainty: Mapping[Statement, bool]) -> list[Statement]:
+    """Return the statements, without the uncertain ones that repeat a certain one.
 
-    These are at the same place, or in the same line with the same text.
+    `certainty` says of each whether it is certain that the program writes it.  One repeats another if it is at the same
+    position, or in the same line with the same text.
     """
-    certain = [one for one, is_certain in found.items() if is_certain]
+    certain = [one for one, is_certain in certainty.items() if is_certain]
     known = {one.position for one in certain} | {(one.position.line, one.text) for one in certain}
     return [
         one
-        for one, is_certain in found.items()
+        for one, is_certain in certainty.items()
         if is_certain or (one.position not in known and (one.position.line, one.text) not in known)
     ]
 
@@ -117,17 +118,17 @@ def linked(statements: list[Statement]) -> list[Statement]:
     These are, for `filter` or `trigger` alone, the last definition before it; for one with an event, the definition
     of that name, if there is one; for triggers and event probes those that they name after a slash, dot, colon or (.
     """
-    found: list[Statement] = []
+    collected: list[Statement] = []
     named: dict[str, Statement] = {}
     last: Statement | None = None
     for one in statements:
         linked_one = _linked(one, named, last)
-        found.append(linked_one)
+        collected.append(linked_one)
         if one.kind == DEFINITION:
             last = linked_one
             if one.name:
                 named[one.name] = linked_one
-    return found
+    return collected
 
 
 def _linked(one: Statement, named: dict[str, Statement], last: Statement | None) -> Statement:
@@ -148,8 +149,8 @@ def _linked(one: Statement, named: dict[str, Statement], last: Statement | None)
 
 def _flat(needs: list[Statement]) -> tuple[Statement, ...]:
     """Return statements after what they need themselves, each once."""
-    found: dict[Statement, None] = {}
+    collected: dict[Statement, None] = {}
     for need in needs:
         for inner in (*need.needs, need):
-            found[inner._replace(needs=())] = None
-    return tuple(found)
+            collected[inner._replace(needs=())] = None
+    return tuple(collected)

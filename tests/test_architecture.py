@@ -24,7 +24,7 @@ ALLOWED = [
     ("kprobe_text", "terminal/meter.py", {"tqdm"}),  # a bar on a terminal
     ("kprobe", "completion/*.py", {"argcomplete"}),  # imported when a shell asks, and for its code
     ("kprobe", "views/screen.py", {"rich"}),  # the screen of `kprobe top`
-    ("kprobe_corpus", "parsers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
+    ("kprobe_corpus", "breaking/search.py", {"hypothesis"}),  # draws what a parser is tried on
     ("kprobe_check", "programs/literals.py", {"pygments"}),  # imported for sources in the languages that it tells apart
     ("kprobe_check", "documents.py", {"markdown_it"}),  # imported for Markdown
     ("kprobe_sim", "pytest_plugin/*.py", {"pytest", "kprobe", "kprobe_text", "kprobe_corpus"}),

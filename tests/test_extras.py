@@ -38,7 +38,7 @@ EXTRA = {
     "zstandard": "bulk",
 }
 DRAWS = {
-    "kprobe_corpus/parsers/breaking.py": "break",
+    "kprobe_corpus/breaking/search.py": "break",
     "vm/kprobe_lab/comparison/shrink.py": "campaign",
 }  # of hypothesis
 NAMED = (

@@ -11,8 +11,8 @@ import pytest
 
 from kprobe.definitions.definition import parse as parse_definition
 from kprobe.errors import KprobeError
-from kprobe_check.limit import TookTooLong, limited
-from kprobe_check.sources import FORMS, BadSource, statements
+from kprobe_check.sources.limit import TookTooLong, limited
+from kprobe_check.sources.reading import FORMS, BadSource, statements
 from kprobe_sim import SimulatedKernel
 from kprobe_text.pages.header import check_event_header, page_header
 from kprobe_text.pages.kallsyms import Kallsyms
@@ -124,8 +124,8 @@ def test_a_source_with_a_long_word(form: str) -> None:
 
 
 def test_a_source_that_takes_very_long_isnt_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe_check.sources.SECONDS", 0.2)
-    monkeypatch.setattr("kprobe_check.sources.SECONDS_PER_BYTE", 0)
+    monkeypatch.setattr("kprobe_check.sources.reading.SECONDS", 0.2)
+    monkeypatch.setattr("kprobe_check.sources.reading.SECONDS_PER_BYTE", 0)
     text = 'kprobe_events char *x = "p:x f ' + "\n" * 40_000 + '";\n'
     with pytest.raises(BadSource, match="x: not asked: reading it took more than 0 s, as what has no end does"):
         statements(text.encode(), "x", "c")

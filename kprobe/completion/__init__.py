@@ -1,5 +1,4 @@
-"""Completion in a shell, from the table of options and the contents of the chosen tracefs.
+"""A command line typed so far comes in, and its continuations go out, for bash, zsh and fish.
 
-argcomplete (extra [completion]) talks to the shells and reads what is typed.  Uses everything below.
-Start with `answer`.
+argcomplete (the extra `[completion]`) talks to the shells.  Start with `answer`.
 """

@@ -1,4 +1,4 @@
-"""The text of a definition, as users write it -> the probe that it means, and its line for the kernel.
+"""A definition as users write it comes in, and the probe that it means goes out, with its line for the kernel.
 
-Uses nothing but errors.  Start with `definition`, then `probe`.
+Start with `definition`, then `probe`; `foreign` reads the spellings of other tools.
 """

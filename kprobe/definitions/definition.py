@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from kprobe.errors import DefinitionError
 
-from .places import BLANKS, is_file, number, place
 from .probe import NAME_MAX, RETURN, Place, Probe
+from .probe_points import BLANKS, is_file, number, place
 
 __all__ = ["Place", "Probe", "parse"]
 

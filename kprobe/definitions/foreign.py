@@ -123,7 +123,7 @@ def _arguments(rest: str) -> str:
 
 
 def _in_file(words: dict[str, str], line: str) -> Meant:
-    from .symbols_of_files import offset
+    from .file_symbols import offset
 
     path, symbol, kind = words["path"], words["symbol"], "%return" if line.startswith(("uret", "ur:")) else ""
     name = symbol.partition("+")[0]

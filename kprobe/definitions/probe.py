@@ -153,7 +153,7 @@ class Probe:
         """Return the same probe with other fetch arguments."""
         return Probe(self.kind, self.name, self.place, args, self.group, self.maxactive, self.is_named)
 
-    def at(self, place: Place, name: str) -> Probe:
+    def moved(self, place: Place, name: str) -> Probe:
         """Return the same probe at another place, with its event under another name."""
         return Probe(self.kind, name, place, self.args, self.group, self.maxactive, self.is_named)
 

@@ -55,7 +55,7 @@ def from_saved(argument: str) -> str:
     """Return an argument of a system call's wrapper that reads what the caller passed, by the registers saved."""
     for number, register in enumerate(REGISTERS, 1):
         argument = re.sub(rf"\$arg{number}\b", register, argument)
-    new = re.sub(r"%\w+", lambda found: f"+{SAVED[found[0][1:]]}(%di)" if found[0][1:] in SAVED else found[0], argument)
+    new = re.sub(r"%\w+", lambda match: f"+{SAVED[match[0][1:]]}(%di)" if match[0][1:] in SAVED else match[0], argument)
     return re.sub(r"(\(\+\d+\(%di\)\)+:)string\b", r"\1ustring", new)
 
 
@@ -77,8 +77,8 @@ def corrected(text: str, kernel: Language, parameters: Sequence[str], *, is_retu
         name, equals, value = word.partition("=") if re.match(r"[^=(%$@]*=", word) else ("", "", word)
         value, kind = _typed(value, reasons, readme)
 
-        def token(found: re.Match[str]) -> str:
-            return _token(found, argument, parameters, is_return, counts_from_0, reasons)
+        def token(match: re.Match[str]) -> str:
+            return _token(match, argument, parameters, is_return, counts_from_0, reasons)
 
         words_of_stack = re.sub(r"\$stack(?:\+(\d+)|\((\d+)\)|\[(\d+)\])", _stack, value)
         if words_of_stack != value:
@@ -106,7 +106,7 @@ def _joined(text: str, reasons: list[str]) -> str:
         reasons.append("a string is +0(ADDRESS):string")
     new = re.sub(r"(?<=[\w)]) ?= ?(?=\S)", "=", text)
     new = re.sub(r"(?:(?<=[ =(])|^)([+-]u?(?:0x)?[0-9a-fA-F]+) (?=\()", r"\1", new)
-    new = re.sub(r"\( (?=\S)|(?<=[\w)]) (?=\))", lambda found: found[0].strip(), new)
+    new = re.sub(r"\( (?=\S)|(?<=[\w)]) (?=\))", lambda match: match[0].strip(), new)
     new = re.sub(r"(?<=[\w)]) ?: ?(?=[a-z])", ":", new)
     new = re.sub(r"(?:(?<= )|^)([A-Za-z_]\w*):(?=[%$@+-])", r"\1=", new)
     if new != text:
@@ -119,10 +119,10 @@ def _joined(text: str, reasons: list[str]) -> str:
 
 def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
     """Split a value from its type, which is one of the kernel's afterwards, "" if it has none."""
-    found = re.fullmatch(r"(.+?):([^:()]+)(?::\d+)?", value)
-    if found is None or "=" in found[2]:
+    match = re.fullmatch(r"(.+?):([^:()]+)(?::\d+)?", value)
+    if match is None or "=" in match[2]:
         return value, ""
-    value, kind = found[1], found[2]
+    value, kind = match[1], match[2]
     base, brackets, size = kind.partition("[")
     new = base
     pointer = _POINTER.fullmatch(base)
@@ -130,7 +130,7 @@ def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
         new = "string" if pointer[1] == "char" else "x64"
     elif not _KERNELS.fullmatch(base):
         new = C_TYPES.get(base.lower(), base.lower() if _KERNELS.fullmatch(base.lower()) else base)
-    elif found[0] != f"{value}:{kind}":
+    elif match[0] != f"{value}:{kind}":
         reasons.append("a type has no length; an array is TYPE[LENGTH]")
     if new[0] == "x" and "x8/16/32/64" not in readme and new in ("x8", "x16", "x32", "x64"):
         new = f"u{new[1:]}"
@@ -162,12 +162,12 @@ def _memory(value: str, reasons: list[str]) -> str:
     return new
 
 
-def _stack(found: re.Match[str]) -> str:
-    return f"$stack{int(found[1]) // 8 if found[1] else found[2] or found[3]}"
+def _stack(match: re.Match[str]) -> str:
+    return f"$stack{int(match[1]) // 8 if match[1] else match[2] or match[3]}"
 
 
 def _token(
-    found: re.Match[str],
+    match: re.Match[str],
     argument: Callable[[int], str],
     parameters: Sequence[str],
     is_return: bool,
@@ -175,7 +175,7 @@ def _token(
     reasons: list[str],
 ) -> str:
     """Return a register, variable or name as the kernel has it."""
-    sign, name = found[1], found[2]
+    sign, name = match[1], match[2]
     low = name.lower()
     if not sign and name in parameters:
         number = parameters.index(name) + 1
@@ -187,9 +187,9 @@ def _token(
     value = _VALUES.get(low)
     if not new and value and (sign or low in ("retval", "comm", "stack")) and (is_return or value != "$retval"):
         new = value
-    new = new or found[0]
-    if new != found[0]:
-        reasons.append(_why(found[0], sign, low, new, is_return))
+    new = new or match[0]
+    if new != match[0]:
+        reasons.append(_why(match[0], sign, low, new, is_return))
     return new
 
 
@@ -204,10 +204,10 @@ def _why(old: str, sign: str, low: str, new: str, is_return: bool) -> str:
 
 
 def _argument(sign: str, low: str, argument: Callable[[int], str], counts_from_0: bool) -> str:
-    found = re.fullmatch(r"arg(\d+)", low) or (re.fullmatch(r"(\d+)", low) if sign == "$" else None)
-    if found is None or len(found[1]) > 3:
+    match = re.fullmatch(r"arg(\d+)", low) or (re.fullmatch(r"(\d+)", low) if sign == "$" else None)
+    if match is None or len(match[1]) > 3:
         return ""
-    number = int(found[1]) + counts_from_0
+    number = int(match[1]) + counts_from_0
     if sign == "$" and not counts_from_0 and argument(1) == "$arg1":
         return f"$arg{number}"
     return argument(number) if number else ""
@@ -224,10 +224,10 @@ def _register(sign: str, low: str, argument: Callable[[int], str], is_return: bo
         return ""
     if low in _OTHERS:
         return _OTHERS[low]
-    found = _ELSEWHERE.fullmatch(low)
-    if found is None:
+    match = _ELSEWHERE.fullmatch(low)
+    if match is None:
         return ""
-    number = int(found[1]) - _FIRST.get(low.rstrip("0123456789"), 0)
+    number = int(match[1]) - _FIRST.get(low.rstrip("0123456789"), 0)
     if is_return:
         return "$retval" if number == 0 else ""
     most = 4 if low[0] == "r" else 8  # arm passes four in registers, the others eight

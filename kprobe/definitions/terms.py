@@ -1,68 +1,72 @@
-"""The settings that a trace was asked for, besides its probes."""
+"""The options of a trace: declared once, for `Tracer.trace` and for whoever reads them."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TypedDict, Unpack
+
+    class TraceOptions(TypedDict, total=False):
+        """The keyword arguments of `Tracer.trace` and `Terms`; `Tracer.trace` says what each does."""
+
+        filter: str | None
+        pid: int | None
+        tid: int | None
+        stacktrace: bool
+        duration: float | None  # seconds
+        top_level: bool
+        follow: bool
+        raw: bool | None
+        count: str
+        max_probes: int | None
+        max_events: int | None
+        timeout: float | None  # seconds
+        buffer_size: int | None  # KiB
+        cpus: Iterable[int] | None
 
 
 class Terms:
-    """The options of `Tracer.trace`, under the same names.
+    """The options of one trace, as attributes.
 
-    Raise `ValueError` if they exclude each other, for numbers below 1, and for times that are below 0 or no numbers.
+    Raise `ValueError` if they exclude each other, for numbers below 1, and for times below 0, and `TypeError` for an
+    option that doesn't exist.
     """
 
-    __slots__ = (
-        "buffer_size", "count", "cpus", "duration", "filter", "follow", "max_events", "max_probes", "pid", "raw",
-        "stacktrace", "tid", "timeout", "top_level",
-    )  # fmt: skip
+    def __init__(self, **options: Unpack[TraceOptions]) -> None:
+        cpus = options.get("cpus")
+        self.filter = options.get("filter") or ""
+        self.pid = options.get("pid")
+        self.tid = options.get("tid")
+        self.stacktrace = options.get("stacktrace", False)
+        self.duration = options.get("duration")
+        self.top_level = options.get("top_level", False)
+        self.follow = options.get("follow", False)
+        self.raw = options.get("raw", False)
+        self.count = options.get("count", "")
+        self.max_probes = options.get("max_probes")
+        self.max_events = options.get("max_events")
+        self.timeout = options.get("timeout")
+        self.buffer_size = options.get("buffer_size")
+        self.cpus = None if cpus is None else tuple(cpus)
+        for name in options.keys() - vars(self).keys():
+            raise TypeError(f"a trace has no option {name!r}")
+        self._check()
 
-    def __init__(
-        self,
-        *,
-        filter: str | None = None,
-        pid: int | None = None,
-        tid: int | None = None,
-        stacktrace: bool = False,
-        duration: float | None = None,
-        top_level: bool = False,
-        follow: bool = False,
-        raw: bool | None = False,
-        count: str = "",
-        max_probes: int | None = None,
-        max_events: int | None = None,
-        timeout: float | None = None,
-        buffer_size: int | None = None,
-        cpus: Iterable[int] | None = None,
-    ) -> None:
-        if pid is not None and tid is not None:
+    def _check(self) -> None:
+        if self.pid is not None and self.tid is not None:
             raise ValueError("pid or tid, not both")
-        if duration is not None and timeout is not None:
+        if self.duration is not None and self.timeout is not None:
             raise ValueError("duration or timeout, not both")
-        numbers = {"max_probes": max_probes, "max_events": max_events, "buffer_size": buffer_size}
+        numbers = {"max_probes": self.max_probes, "max_events": self.max_events, "buffer_size": self.buffer_size}
         for name, number in numbers.items():
             if number is not None and number < 1:
                 raise ValueError(f"{name} is a number from 1 on, not {number}")
-        for name, seconds in (("duration", duration), ("timeout", timeout)):
-            if seconds is not None and not seconds >= 0:
+        for name, seconds in (("duration", self.duration), ("timeout", self.timeout)):
+            if seconds is not None and not seconds >= 0:  # a NaN, too
                 raise ValueError(f"{name} is a number of seconds, not {seconds}")
-        self.cpus = None if cpus is None else tuple(cpus)
         if self.cpus == ():
             raise ValueError("cpus names no CPU")
-        self.filter = filter or ""
-        self.pid = pid
-        self.tid = tid
-        self.stacktrace = stacktrace
-        self.duration = duration
-        self.top_level = top_level
-        self.follow = follow
-        self.raw = raw
-        self.max_probes = max_probes
-        self.max_events = max_events
-        self.timeout = timeout
-        self.buffer_size = buffer_size
-        self.count = count
 
     @property
     def picks(self) -> bool:
@@ -71,8 +75,9 @@ class Terms:
 
     @property
     def is_countable(self) -> bool:
-        """True if a hist trigger sees the events that are asked for.
+        """True if a hist trigger sees exactly the events that are asked for.
 
-        It also sees those that set_event_pid and tracing_cpumask keep from the buffer, and knows no number to end at.
+        It also sees those that set_event_pid and tracing_cpumask keep from the buffer, and can't end after a number of
+        events.
         """
         return bool(self.count) and not self.picks and not self.top_level and self.max_events is None

@@ -1,4 +1,4 @@
-"""Why this machine can't be traced, or why a trace is silent: `kprobe doctor`, and the message of a silent trace.
+"""A tracefs or a silent trace comes in, and findings go out: what stops tracing, and what helps.
 
-Reads a tracefs and, where possible, the machine around it; changes nothing.  Start with `examination`.
+`kprobe doctor`.  Changes nothing.  Start with `examination`; `silence` explains a silent trace.
 """

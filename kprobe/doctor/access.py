@@ -8,6 +8,7 @@ import zlib
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import NotPermitted, TracefsMissing
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.mounts import DEBUGFS, EMPTY, TRACEFS
 
 TYPE_CHECKING = False
@@ -100,7 +101,7 @@ def of_files(facts: Facts) -> Iterator[Diagnosis]:
         more = f", and {len(facts.denied) - 1} more" if len(facts.denied) > 1 else ""
         found = (Fact(facts.typed(path), f"{error.strerror}{more}"), *_who(facts.machine))
         yield Diagnosis(STOPS, "permissions", "files of the tracefs can't be read", found, _as_root(facts.machine))
-    root = getattr(facts.tracefs, "root", None)
+    root = Capabilities(facts.tracefs).root
     path = facts.typed("kprobe_events")
     if facts.denied or root is None or not os.path.exists(path) or os.access(path, os.W_OK):
         return

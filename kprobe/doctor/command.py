@@ -19,31 +19,31 @@ OK, STOPPED = 0, 1
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
     """Print what is found of a tracefs and of what the words name; 1 if something stops tracing, else 0."""
-    found = examine(tracefs, request.words)
+    examination = examine(tracefs, request.words)
     if request.try_for is not None:
         from kprobe.doctor.trying import try_probe
 
         tried = [
             finding
-            for probe in found.probes
+            for probe in examination.probes
             if not signals.received
             for finding in try_probe(tracefs, probe, request.try_for, lambda trace: signals.end_by(trace.stop))
         ]
-        unknown = [each for each in found.unknown if not each.startswith(UNTRIED.partition("{")[0])]
-        found = Examination([*found.findings, *tried], unknown, found.probes)
-    return _print(found, output, signals, request)
+        unknown = [each for each in examination.unknown if not each.startswith(UNTRIED.partition("{")[0])]
+        examination = Examination([*examination.findings, *tried], unknown, examination.probes)
+    return _print(examination, output, signals, request)
 
 
 def without(error: Exception, output: Output, signals: Signals, request: CommandLine) -> int | None:
-    """Print why this machine's tracefs can't be opened, likewise; None for an error that isn't about that."""
+    """Print why this machine's tracefs can't be opened; return None for an error about anything else."""
     if not isinstance(error, NotPermitted | TracefsMissing):
         return None
     check_words(request.words)
     return _print(unopened(error), output, signals, request)
 
 
-def _print(found: Examination, output: Output, signals: Signals, request: CommandLine) -> int:
-    text = report.json_lines(found) if request.json else report.text(found)
+def _print(examination: Examination, output: Output, signals: Signals, request: CommandLine) -> int:
+    text = report.json_lines(examination) if request.json else report.text(examination)
     output.tell(text, lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))
-    return STOPPED if found.stops else OK
+    return STOPPED if examination.stops else OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.doctor.places import called
+from kprobe.doctor.instances import name_of
 from kprobe.errors import KprobeError
 from kprobe.events.dynamic import OTHER, TOP, Overview
 from kprobe.kernel.dialect import switch
@@ -82,14 +82,14 @@ def _held_back(facts: Facts, event: DynamicEvent) -> Iterator[Diagnosis]:
         path = f"{place}events/{event.event}/filter"
         text = facts.text(path)
         if text not in (None, "", "none"):
-            what = f"a filter of {event.event} is set at {called(place)}: only what it passes is recorded"
+            what = f"a filter of {event.event} is set at {name_of(place)}: only what it passes is recorded"
             yield Diagnosis(
                 NOTE, "filter", what, (Fact(facts.typed(path), str(text)),), f"echo 0 > {facts.typed(path)}"
             )
         path = f"{place}events/{event.event}/trigger"
         for line in (facts.text(path) or "").splitlines():
             if line.startswith("traceoff"):
-                what = f"a hit of {event.event} switches recording off at {called(place)}"
+                what = f"a hit of {event.event} switches recording off at {name_of(place)}"
                 helps = f"echo '!{line.partition(':')[0]}' > {facts.typed(path)}"
                 yield Diagnosis(NOTE, "trigger", what, (Fact(facts.typed(path), line),), helps)
 

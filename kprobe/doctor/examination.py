@@ -7,11 +7,12 @@ from kprobe.doctor.diagnosis import STOPS
 from kprobe.doctor.events import of_events, of_function, overview
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS, Functions, check_words
+from kprobe.doctor.instances import of_instances
 from kprobe.doctor.kprobes import of_kprobes
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.others import of_others
-from kprobe.doctor.places import of_places
 from kprobe.errors import NotPermitted
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.processes import PROC
 
 TYPE_CHECKING = False
@@ -34,8 +35,10 @@ class Examination:
     `probes` are those that were asked about.
     """
 
-    def __init__(self, found: Sequence[Diagnosis], unknown: Sequence[str] = (), probes: Sequence[Probe] = ()) -> None:
-        self.findings = tuple(sorted(found, key=lambda finding: finding.level != STOPS))
+    def __init__(
+        self, findings: Sequence[Diagnosis], unknown: Sequence[str] = (), probes: Sequence[Probe] = ()
+    ) -> None:
+        self.findings = tuple(sorted(findings, key=lambda finding: finding.level != STOPS))
         self.unknown = tuple(unknown)
         self.probes = tuple(probes)
 
@@ -54,23 +57,28 @@ def examine(
     """
     probes = check_words(tuple(words))
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
-    root = getattr(tracefs, "root", None)
-    found = [*access.of_machine(facts.machine, root), *of_kprobes(facts), *of_places(facts), *of_others(facts, proc)]
+    root = Capabilities(tracefs).root
+    findings = [
+        *access.of_machine(facts.machine, root),
+        *of_kprobes(facts),
+        *of_instances(facts),
+        *of_others(facts, proc),
+    ]
     events = overview(facts)
-    found += of_events(facts, events)
+    findings += of_events(facts, events)
     notes: list[str] = []
     if probes:
         functions = Functions(facts)
         for probe in probes:
-            found += functions.of_probe(probe)
+            findings += functions.of_probe(probe)
             if probe.place.symbol and probe.kind in ON_FUNCTIONS:
-                found += of_function(facts, events, probe.place.symbol)
+                findings += of_function(facts, events, probe.place.symbol)
         notes = functions.notes
-    found += access.of_files(facts)
+    findings += access.of_files(facts)
     untried = [
         UNTRIED.format(word) for word, probe in zip(words, probes, strict=True) if probe.args or word[1:2] == ":"
     ]
-    return Examination(found, [*_unknown(facts.machine), *notes, *untried], probes)
+    return Examination(findings, [*_unknown(facts.machine), *notes, *untried], probes)
 
 
 def unopened(error: TracefsMissing | NotPermitted, machine: Machine | None = None) -> Examination:

@@ -43,7 +43,7 @@ class Facts:
             self._remember(path, error)
             return []
 
-    def places(self) -> list[str]:
+    def prefixes(self) -> list[str]:
         """Return the prefixes of the top level and of all instances."""
         return ["", *(f"{ROOM}/{name}/" for name in self.names(ROOM))]
 

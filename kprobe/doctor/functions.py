@@ -10,6 +10,7 @@ from kprobe.errors import DefinitionError
 from kprobe.functions.probeable import BLACKLIST, DOUBT, NO, FunctionList
 from kprobe.kernel.prototypes import BTF, prototypes
 from kprobe.kernel.symbols import LIST, successors, suggest
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,9 +182,9 @@ class Functions:
 
 def never(tracefs: Tracefs, probe: Probe) -> str:
     """Say that the machine is known never to do what hits a probe; "" if it does, or that isn't known."""
-    ways = {**dict.fromkeys(ON_FUNCTIONS, "never_calls"), "t": "never_fires", "e": "never_fires"}
-    ask = getattr(tracefs, ways.get(probe.kind, ""), None)
-    return str(ask(probe.place.symbol)) if ask is not None and probe.place.symbol else ""
+    offers = Capabilities(tracefs)
+    ask = offers.never_calls if probe.kind in ON_FUNCTIONS else offers.never_fires if probe.kind in ("t", "e") else None
+    return ask(probe.place.symbol) if ask is not None and probe.place.symbol else ""
 
 
 def check_words(words: tuple[str, ...]) -> list[Probe]:

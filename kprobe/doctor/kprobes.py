@@ -5,6 +5,7 @@ from __future__ import annotations
 from kprobe.definitions.probe import KPROBES as PATH
 from kprobe.doctor.access import NO_KERNEL, config
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
             what = "this kernel has no kprobe events: built without CONFIG_KPROBE_EVENTS"
             yield Diagnosis(STOPS, "kernel", what, (Fact(facts.typed(PATH), "there is no such file"),), NO_KERNEL)
         return
-    never = getattr(facts.tracefs, "never_hits", None)
+    never = Capabilities(facts.tracefs).never_hits
     if never is not None and (reason := never()):
         what = "a probe can be defined here, but not enabled"
         yield Diagnosis(STOPS, "kprobes", what, (Fact("simulator", reason),), "kprobe --tracefs sim: or vm:")

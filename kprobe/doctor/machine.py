@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.mounts import is_tracefs
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """Files of the traced machine by their whole paths; below `top`, for this machine's own.
+    """Files of the traced machine by their absolute paths; this machine's are below `top`.
 
     Without a way to ask (`is_known` is False) every method answers that nothing is known.  `is_own`: the process that
     asks is one of that machine, so that /proc/self is about it.
@@ -37,7 +38,7 @@ class Machine:
         return None if data is None else data.decode(errors="replace").strip()
 
     def data(self, path: str) -> bytes | None:
-        """Return a file's bytes, likewise."""
+        """Return a file's bytes; None if it doesn't exist or can't be read."""
         try:
             if self._top is not None:
                 with open(self._top + path, "rb") as file:
@@ -66,12 +67,11 @@ class Machine:
 def machine_of(tracefs: Tracefs | None) -> Machine:
     """Return the machine of a tracefs; without one, this machine.
 
-    A backend with a method `machine_file` of a whole path gives the files of its machine.  A tracefs that is mounted
-    here tells of this machine only if it is the kernel's own.
+    A tracefs that is mounted here tells of this machine only if it is the kernel's own.
     """
     if tracefs is None:
         return Machine(top="")
-    root = getattr(tracefs, "root", None)
-    if isinstance(root, str):
-        return Machine(top="") if is_tracefs(root) else Machine()
-    return Machine(getattr(tracefs, "machine_file", None))
+    offers = Capabilities(tracefs)
+    if offers.root is not None:
+        return Machine(top="") if is_tracefs(offers.root) else Machine()
+    return Machine(offers.machine_file)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS, TRACEITER, misread_argument, never, no_tracepoint
+from kprobe.doctor.instances import recorded, recording
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
-from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
 from kprobe.events.hits import FILES
 from kprobe.kernel.symbols import successors
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.undo.processes import PROC, check_thread, threads
 
 TYPE_CHECKING = False
@@ -152,9 +153,9 @@ def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
 
 
 def _has(tracefs: Tracefs, name: str) -> bool:
-    has = getattr(tracefs, "has_function", None)
+    has = Capabilities(tracefs).has_function
     if has is not None:
-        return bool(has(name))
+        return has(name)
     from kprobe.kernel.symbols import functions
 
     return name in (functions(tracefs) or ())

@@ -6,10 +6,11 @@ from kprobe.doctor.counts import hits_of
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ON_FUNCTIONS
+from kprobe.doctor.instances import recorded
 from kprobe.doctor.machine import Machine
-from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
 from kprobe.events.hits import FILES
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracing.tracer import Tracer
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ def try_probe(
 
     `begin` is given the trace before it starts.  Raise `UndoFailed` if something of it is left behind.
     """
-    play = getattr(tracefs, "play", None)
+    play = Capabilities(tracefs).play
     trace = Tracer(tracefs).trace(probe, duration=seconds)
     begin(trace)
     try:

@@ -1,4 +1,4 @@
-"""The events of a trace: added, refused, filtered, enabled, counted by the kernel.
+"""Probes come in, and their events go out: added to the kernel, filtered, enabled, counted, listed.
 
-Start with `registration`, then `traced_events`.
+Start with `registration`, then `traced_events`; `dynamic` and `command` are `kprobe list`.
 """

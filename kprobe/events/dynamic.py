@@ -66,10 +66,10 @@ class Overview:
         self.notes: list[str] = []
         self._counts: dict[str, list[Hits | None]] = {}
         lines = self._lines()
-        places = self._places()
+        prefixes = self._prefixes()
         sessions = self._sessions(proc) if lines else []
         self._marked = _marked(lines)
-        self.events = [self._event(line, places, sessions) for line in lines]
+        self.events = [self._event(line, prefixes, sessions) for line in lines]
         self.notes[:0] = [f"can't read {path}: {error.strerror}" for path, error in self._failed.items()]
 
     def _lines(self) -> list[Line]:
@@ -96,7 +96,7 @@ class Overview:
         data = self._read(SYNTHETIC) or b""
         return [Line(f"s:synthetic/{line.text}") for line in read_lines(data.replace(b"\t", b" "))]
 
-    def _places(self) -> list[str]:
+    def _prefixes(self) -> list[str]:
         """Return the prefixes of the places where an event can be enabled."""
         try:
             return ["", *(f"{ROOM}/{name}/" for name in sorted(self._tracefs.listdir(ROOM)))]
@@ -112,7 +112,7 @@ class Overview:
             self.notes.append(f"the owners of these events are unknown: {error}")
             return None
 
-    def _event(self, line: Line, places: list[str], sessions: list[Leftover] | None) -> DynamicEvent:
+    def _event(self, line: Line, prefixes: list[str], sessions: list[Leftover] | None) -> DynamicEvent:
         head = line.text.partition(" ")[0]
         event = line.event
         if "/" not in head:
@@ -124,11 +124,11 @@ class Overview:
         else:
             owner = UNKNOWN if sessions is None or read_session(event.partition("/")[0]) is not None else OTHER
         counts = self._counts.get(line.text, [])
-        enabled = [place.rstrip("/") or TOP for place in places if self._is_enabled(place, event)]
+        enabled = [prefix.rstrip("/") or TOP for prefix in prefixes if self._is_enabled(prefix, event)]
         return DynamicEvent(line.text, event, owner, session, enabled, counts.pop(0) if counts else None)
 
-    def _is_enabled(self, place: str, event: str) -> bool:
-        data = self._read(f"{place}events/{event}/{switch(self._tracefs, event)}")
+    def _is_enabled(self, prefix: str, event: str) -> bool:
+        data = self._read(f"{prefix}events/{event}/{switch(self._tracefs, event)}")
         return data is not None and data[:1] == b"1"
 
     def _read(self, path: str) -> bytes | None:

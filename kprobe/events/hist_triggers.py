@@ -56,7 +56,7 @@ class HistTriggers:
         self._instance = instance
         self._by = by
         self._signed: dict[str, bool] = {}  # event -> whether its key is
-        self._found: list[tuple[str, dict[int, int], int]] | None = None  # when it was over
+        self._final: list[tuple[str, dict[int, int], int]] | None = None  # when it was over
 
     def set(self, probes: tuple[Probe, ...], filter: str) -> bool:
         """Let the kernel count the events; False if it can't count all of them by that key, and nothing was done."""
@@ -90,9 +90,9 @@ class HistTriggers:
 
         Once the trace `is_over` it is what was found then: the kernel counts on until the triggers are removed.
         """
-        if self._found is not None:
-            return self._found
-        found = []
+        if self._final is not None:
+            return self._final
+        tables = []
         for probe in probes:
             data = self._tracefs.read(self._path(probe, "hist"))
             numbers: dict[int, int] = {}
@@ -102,10 +102,10 @@ class HistTriggers:
                     value -= 1 << _BITS
                 numbers[value] = numbers.get(value, 0) + int(times)
             dropped = _DROPPED.search(data)
-            found.append((probe.name, numbers, 0 if dropped is None else int(dropped[1])))
+            tables.append((probe.name, numbers, 0 if dropped is None else int(dropped[1])))
         if is_over:
-            self._found = found
-        return found
+            self._final = tables
+        return tables
 
     def hits(self, probes: tuple[Probe, ...]) -> int:
         """Return how often these events were hit, whatever a filter or picked pids keep from the buffer."""

@@ -18,7 +18,7 @@ from kprobe.errors import (
 )
 from kprobe.kernel import dialect, symbols
 from kprobe.kernel.denial import DENIED, denied
-from kprobe.kernel.errorlog import Words, explain, parse_filter_error, read_log
+from kprobe.kernel.errorlog import KernelMessages, explain, parse_filter_error, read_log
 from kprobe.undo.leftovers import whose
 from kprobe.undo.owners import read_session
 
@@ -66,14 +66,14 @@ HINTS = {
 }
 
 
-def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, said: Words) -> KprobeError:
-    """Return the error for a refused line of kprobe_events; `said` is what the kernel says since before the write."""
+def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, messages: KernelMessages) -> KprobeError:
+    """Return the error for a refused line of kprobe_events; `messages` has what the kernel said since."""
     number = error.errno or errno.EIO
     if number in DENIED:
         return denied(tracefs, path, error)
     written = str(probe)
-    entry = said.explain(written)
-    printed = [] if entry else said.lines()
+    entry = messages.explain(written)
+    printed = [] if entry else messages.lines()
     says = entry.text if entry else ""
     shown, column = (entry.command, entry.column) if entry else ("", None)
     command = written
@@ -108,13 +108,13 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, sai
 
 def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
     """Return what is wrong with a line of which an old kernel says little or nothing; "" if nothing is seen."""
-    said = dialect.unsaid(probe.args, printed)
+    hint = dialect.unsaid(probe.args, printed)
     place = probe.place
     if place.returns and probe.kind == "p" and not place.path and "%return" not in dialect.readme(tracefs):
         bare = " ".join((f"r:{probe.name}", str(place).removesuffix("%return"), *probe.args))
         return f"this kernel has no %return: '{bare}'"
-    if said or probe.kind not in ("p", "r") or not place.symbol or printed not in ([], [NOT_INSERTED]):
-        return said
+    if hint or probe.kind not in ("p", "r") or not place.symbol or printed not in ([], [NOT_INSERTED]):
+        return hint
     names = symbols.listed(tracefs)
     if names is not None and place.symbol not in names:
         return _unknown_symbol_hint(tracefs, probe)
@@ -235,10 +235,10 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
     if number in (errno.EACCES, errno.EROFS):
         return denied(tracefs, path, error)
     try:
-        said = tracefs.read(path)
+        content = tracefs.read(path)
     except OSError:
-        said = b""
-    says, column = parse_filter_error(said)
+        content = b""
+    says, column = parse_filter_error(content)
     if not says and len(text) >= 4095:
         hint = "a filter must be shorter than a page (4096 bytes)"
     else:

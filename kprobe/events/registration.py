@@ -8,7 +8,7 @@ from kprobe.definitions.probe import GROUP, KPROBES
 from kprobe.errors import AlreadyExists, Unsupported
 from kprobe.kernel import kinds
 from kprobe.kernel.dialect import readme, removal, switch
-from kprobe.kernel.errorlog import Words
+from kprobe.kernel.errorlog import KernelMessages
 from kprobe.kernel.listing import Line, delete, find, guess, read_lines
 from kprobe.tracefs.turn import Turn
 from kprobe.undo.leftovers import whose
@@ -48,10 +48,7 @@ class Registration:
         self._before = {line.text for line in before}
         self._siblings = siblings
         self.step: Step = undo.push(
-            f"remove {probe.event} from {probe.file}",
-            self.remove,
-            command=lambda: self._by_hand,
-            is_left=self.is_left,
+            f"remove {probe.event} from {probe.file}", self.remove, command=lambda: self._by_hand, is_left=self.is_left
         )
 
     def verify(self) -> None:
@@ -151,11 +148,7 @@ class Registration:
 
 
 def add_probe(
-    tracefs: Tracefs,
-    undo: Undo,
-    probe: Probe,
-    mark: Callable[[], None] | None = None,
-    siblings: Collection[str] = (),
+    tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], None] | None = None, siblings: Collection[str] = ()
 ) -> Registration:
     """Append the probe to its file, with the undo that removes it, and read back what that made.
 
@@ -168,7 +161,7 @@ def add_probe(
     """
     kinds.check(tracefs, probe)
     with Turn(tracefs):
-        said = Words(tracefs)
+        messages = KernelMessages(tracefs)
         before = _read(tracefs, probe.file)
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
@@ -179,7 +172,7 @@ def add_probe(
         try:
             tracefs.write(probe.file, str(probe).encode(errors="surrogateescape") + b"\n")
         except OSError as error:
-            raise _refused(tracefs, undo, registration, probe, error, said) from error
+            raise _refused(tracefs, undo, registration, probe, error, messages) from error
         registration.is_written = True
         if not tracefs.exists(f"events/{probe.event}"):
             made = " ".join(line.event for line in registration.renamed()) or "no event"
@@ -216,19 +209,19 @@ def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int] | None:
 
 
 def _refused(
-    tracefs: Tracefs, undo: Undo, registration: Registration, probe: Probe, error: OSError, said: Words
+    tracefs: Tracefs, undo: Undo, registration: Registration, probe: Probe, error: OSError, messages: KernelMessages
 ) -> Exception:
     """Return the error for a write that reported one, and forget the undo only if the write had no effect.
 
     It had none if the kernel logged a refusal, or if the list shows nothing of ours.  In a group that the user named a
     line like ours after EEXIST may be that of somebody who was faster: it stays, and the error says so.
     """
-    refused = refusal.probe_refused(tracefs, probe.file, probe, error, said)
+    refused = refusal.probe_refused(tracefs, probe.file, probe, error, messages)
     try:
         there = [line for line in _read(tracefs, probe.file) if line.event == probe.event]
     except OSError:
         there = None
-    is_logged = said.explain(str(probe)) is not None
+    is_logged = messages.explain(str(probe)) is not None
     if error.errno == errno.EEXIST and read_session(probe.group) is None:  # in a session's group all is its own
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):

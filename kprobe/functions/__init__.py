@@ -1,4 +1,4 @@
-"""Dynamic events and the functions that can be probed: the verbs `kprobe list`, `kprobe functions` and `kprobe args`.
+"""Names and patterns come in, and functions go out, with how to probe each: `kprobe functions`, `kprobe args`.
 
-Uses a tracefs, and `kprobe.undo` for the owners of events.  Start with `event_table`, then `events`.
+Start with `probeable`, then `definitions`.
 """

@@ -57,26 +57,28 @@ def entry(place: Place, prototype: Prototype | None, offers: Offers, follow: Fol
     words = [head]
     taken: set[str] = set()
     parameters = list(zip(prototype.parameters, prototype.slots(), strict=True))
-    names = [_name(parameter.name, at, taken) for at, (parameter, _) in enumerate(parameters, 1)]
+    names = [_name(parameter.name, number, taken) for number, (parameter, _) in enumerate(parameters, 1)]
     behind = [members(parameter.type.text) if len(slots) == 1 else () for parameter, slots in parameters]
     shared = [called for several in behind for called, _ in several]
-    for at, (parameter, slots) in enumerate(parameters):
+    for number, (parameter, slots) in enumerate(parameters):
         if not slots or len(slots) > PAIR:
             continue
-        name = names[at]
+        name = names[number]
         if len(slots) == PAIR:
             words += [
                 f"{name}_{half}={value_of(slot, offers)}{_hexadecimal(offers)}" for half, slot in enumerate(slots)
             ]
         else:
             words.append(f"{name}={_typed(value_of(slots[0], offers), parameter.type, place.symbol, offers)}")
-        for called, path in behind[at]:
-            found = follow(place.symbol, at, path)
+        for called, path in behind[number]:
+            found = follow(place.symbol, number, path)
             if found is not None and (shown := _behind(value_of(slots[0], offers), *found)):
-                own = called if shared.count(called) == 1 and called not in taken else f"{name}_{called}"[:ARGUMENT_MAX]
-                if own not in taken:
-                    taken.add(own)
-                    words.append(f"{own}={shown}")
+                chosen = (
+                    called if shared.count(called) == 1 and called not in taken else f"{name}_{called}"[:ARGUMENT_MAX]
+                )
+                if chosen not in taken:
+                    taken.add(chosen)
+                    words.append(f"{chosen}={shown}")
     return " ".join(words)
 
 
@@ -132,12 +134,12 @@ def _unnamed(number: int, offers: Offers) -> str:
     return value_of(number, offers)[1:]
 
 
-def _name(name: str, at: int, taken: set[str]) -> str:
+def _name(name: str, number: int, taken: set[str]) -> str:
     """Return a name for the argument that the kernel takes and that isn't taken."""
     if name in RESERVED:
         name = f"arg_{name}"
     name = name[:ARGUMENT_MAX]
     if name in taken or not (name.isascii() and name.isidentifier()):
-        name = f"arg{at}"
+        name = f"arg{number}"
     taken.add(name)
     return name

@@ -6,7 +6,8 @@ import re
 from fnmatch import translate
 
 from kprobe.errors import KprobeError, NotPermitted, Refused
-from kprobe.kernel.symbols import LIST, suggest
+from kprobe.kernel.symbols import LIST, blacklist, functions_and_modules, suggest
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ TEXT = "tTwW"  # letters of functions in kallsyms
 GLOB = "*?["
 YES, NO, DOUBT = "yes", "no", "?"
 BLACKLIST = "kprobes/blacklist"
-RANGE = re.compile(r"0x([0-9a-f]+)-0x([0-9a-f]+)\s+(\S+)")
 ABSENT = f"not in {LIST}: it is notrace, or has no call of ftrace for another reason"
 
 
@@ -118,21 +118,19 @@ class FunctionList:
         return KernelFunction(function.name, function.module, function.addresses, YES, why)
 
     def _read_list(self, tracefs: Tracefs) -> dict[str, set[str]] | None:
+        modules: dict[str, set[str]] = {}
         try:
-            text = tracefs.read(LIST).decode(errors="surrogateescape")
+            for name, module in functions_and_modules(tracefs):
+                modules.setdefault(name, set()).add(module)
         except OSError as error:
             self.notes.append(f"can't read {LIST}: {error.strerror}")
             return None
-        found: dict[str, set[str]] = {}
-        for line in text.splitlines():
-            name, _, module = line.partition(" ")
-            found.setdefault(name, set()).add(module.strip("[]\t "))
-        return found
+        return modules
 
     def _read_symbols(self, tracefs: Tracefs) -> dict[str, list[tuple[int, str]]]:
         """Return address and module of the functions in kallsyms by their names."""
         try:
-            data = getattr(tracefs, "kallsyms", bytes)()
+            data = Capabilities(tracefs).kallsyms()
         except OSError:
             data = b""
         if not data:
@@ -145,11 +143,7 @@ class FunctionList:
         return found
 
     def _read_blacklist(self, tracefs: Tracefs) -> tuple[list[tuple[int, int]], set[str]]:
-        try:
-            data = getattr(tracefs, "blacklist", bytes)()
-        except OSError:
-            data = b""
-        rows = RANGE.findall(data.decode(errors="replace"))
+        rows = blacklist(tracefs)
         if not rows:
             self.notes.append(f"can't read {BLACKLIST} of debugfs: its contents are unknown")
-        return [(int(start, 16), int(end, 16)) for start, end, _ in rows], {name for _, _, name in rows}
+        return [(start, end) for start, end, _ in rows], {name for _, _, name in rows}

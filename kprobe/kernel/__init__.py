@@ -1,4 +1,4 @@
-"""A tracefs -> what the traced kernel says: its functions and prototypes, the probes it has and takes, its refusals.
+"""A tracefs comes in, and what the traced kernel says goes out: functions, prototypes, probes, refusals.
 
-Reads a tracefs and changes nothing.  Start with `listing`, then `errorlog`.
+Reads and changes nothing.  Start with `listing`, then `errorlog`.
 """

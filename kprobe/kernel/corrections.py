@@ -7,6 +7,7 @@ kernel said; so one line corrects all that is wrong.  The tracer puts it in its 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from kprobe.definitions import spellings
 from kprobe.kernel.dialect import readme
@@ -69,23 +70,37 @@ class KernelLanguage:
         return spellings.REGISTERS[number - 1]
 
 
+class _Definition(NamedTuple):
+    """The parts of a definition; "" for one that it doesn't have."""
+
+    kind: str  # "p", "r100"
+    event: str
+    module: str  # with its colon
+    symbol: str
+    offset: str  # with its sign
+    suffix: str  # "%return"
+    arguments: str
+
+
 def corrections(text: str, language: KernelLanguage, *, guesses: bool = True) -> Iterator[tuple[str, str]]:
     """Yield lines for a definition as it is written to kprobe_events, each with what was corrected.
 
-    With `guesses` a function that isn't there may be any with a similar name, which takes a while to find.
+    With `guesses` a function that doesn't exist may be any with a similar name, which takes a while to find.
     """
     plain = " ".join(text.split())
     joined = _OFFSET.sub(r"\1\2\3", plain)
-    found = _LINE.fullmatch(joined)
-    if found is None or re.search(r"(?:^| )if ", found[7] or ""):
+    match = _LINE.fullmatch(joined)
+    if match is None or re.search(r"(?:^| )if ", match[7] or ""):
         return
-    kind, event, module, symbol, offset, suffix, rest = (part or "" for part in found.groups())
-    for name, called, moved, because in _places(event, module, symbol, offset, rest, language, guesses):
+    written = _Definition(*(part or "" for part in match.groups()))
+    for meant, because in _readings(written, language, guesses=guesses):
+        name = meant.symbol
         reasons = [because] if because else []
         reasons += ["no blanks before an offset"] if joined != plain else []
-        back, where = _end(kind[0] == "r" or bool(suffix), offset, moved, reasons)
-        is_entry = not back and not where.strip("+-0x")
-        arguments = _every(moved, name, language, reasons) if is_entry else moved
+        is_return = meant.kind[0] == "r" or bool(meant.suffix)
+        back, offset = _end(is_return, meant.offset, meant.arguments, reasons)
+        is_entry = not back and not offset.strip("+-0x")
+        arguments = _every(meant.arguments, name, language, reasons) if is_entry else meant.arguments
         needs_names = is_entry and NAMES not in language.readme and _BARE.search(arguments)
         parameters = [one.name for one in language.parameters(name)] if needs_names else []
         arguments, more = spellings.corrected(arguments, language, parameters, is_return=back)
@@ -96,8 +111,9 @@ def corrections(text: str, language: KernelLanguage, *, guesses: bool = True) ->
         if is_entry and name.startswith(WRAPPER) and because:
             arguments = " ".join(spellings.from_saved(word) for word in arguments.split())
         if reasons:
-            head = f"r{kind[1:]}" if back and not suffix else kind
-            line = f"{head}{':' if called else ''}{called} {module}{name}{where}{suffix} {arguments}".rstrip()
+            head = f"r{meant.kind[1:]}" if back and not meant.suffix else meant.kind
+            event = f":{meant.event}" if meant.event else ""
+            line = f"{head}{event} {meant.module}{name}{offset}{meant.suffix} {arguments}".rstrip()
             yield line, "; ".join(dict.fromkeys(reasons))
 
 
@@ -122,24 +138,24 @@ def _every(arguments: str, name: str, language: KernelLanguage, reasons: list[st
     return new or arguments
 
 
-def _places(
-    event: str, module: str, symbol: str, offset: str, rest: str, language: KernelLanguage, guesses: bool
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the functions that may be meant, with event and arguments, and why it isn't the one that is named."""
-    names = language.names
-    if module or not names or symbol in names:
-        yield symbol, event, rest, ""
+def _readings(written: _Definition, language: KernelLanguage, *, guesses: bool) -> Iterator[tuple[_Definition, str]]:
+    """Yield what a definition may mean, by the functions that exist, and why its function isn't the one it names."""
+    names, symbol, event = language.names, written.symbol, written.event
+    if written.module or not names or symbol in names:
+        yield written, ""
         return
-    first, _, others = rest.partition(" ")
+    first, _, others = written.arguments.partition(" ")
     if first in names:  # p NAME FUNCTION
-        yield first, symbol, others, f"{symbol} is the event's name, with a colon before it"
+        because = f"{symbol} is the event's name, with a colon before it"
+        yield written._replace(event=symbol, symbol=first, arguments=others), because
     stem = event.partition("/")[2] or event
-    if stem in names and not offset:  # perf probe's: FUNCTION ARGUMENT ...
-        yield stem, event, f"{symbol} {rest}".rstrip(), f"the function is {stem}, and {symbol} an argument"
-    found = _OTHER_CALLS.fullmatch(symbol)
-    near = [f"{WRAPPER}{found[1]}"] if found else []
+    if stem in names and not written.offset:  # perf probe's: FUNCTION ARGUMENT ...
+        arguments = f"{symbol} {written.arguments}".rstrip()
+        yield written._replace(symbol=stem, arguments=arguments), f"the function is {stem}, and {symbol} an argument"
+    call = _OTHER_CALLS.fullmatch(symbol)
+    near = [f"{WRAPPER}{call[1]}"] if call else []
     near += [*successors(symbol), symbol.partition(".")[0]]  # the compiler adds .isra.0, .constprop.0, .part.0
     near = [name for name in near if name in names] + (suggest(symbol, names) if guesses and len(symbol) > 3 else [])
     for name in dict.fromkeys(near):
         called = name.replace(".", "_") if event == symbol.replace(".", "_") else event
-        yield name, called, rest, f"this kernel has no function {symbol}"
+        yield written._replace(event=called, symbol=name), f"this kernel has no function {symbol}"

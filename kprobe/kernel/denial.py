@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.errors import Busy, KprobeError, NotPermitted, Refused
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def denied(tracefs: Tracefs, path: str, error: OSError) -> KprobeError:
     number = error.errno or errno.EIO
     name = str(error.filename or path)
     if number in DENIED:
-        root = getattr(tracefs, "root", None)
+        root = Capabilities(tracefs).root
         if root is None:
             return NotPermitted(name, number)
         from kprobe.tracefs.mounts import permission_hint

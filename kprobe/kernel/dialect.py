@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
 
-# a fetch argument of 2009, with a type perhaps, as who writes for a later kernel adds one
+# a fetch argument of 2009, perhaps with a type, which those who write for a later kernel add
 _LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa|rv|ra)\)*(?::[a-z]\w*(?:\[\d+\])?)?")
 _VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval|comm)\b")
 _ARGUMENT = re.compile(r"\$arg([1-9]\d*)")

@@ -5,6 +5,8 @@ Source of the layout: kernel 6.1, Documentation/trace/ftrace.rst (error_log), an
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import Capabilities
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,11 +104,10 @@ def explain(before: bytes, after: bytes, command: str) -> LoggedError | None:
     return None
 
 
-class Words:
+class KernelMessages:
     """What the kernel says of what is written from now on.
 
-    `before` is error_log as it is now.  Where there is none (before Linux 5.2), refusals are in the kernel's log:
-    a tracefs that can read it has `kernel_log()`, which returns a function for the lines since.
+    `before` is error_log as it is now.  Where there is none (before Linux 5.2), refusals are in the kernel's log.
     """
 
     __slots__ = ("_lines", "_tracefs", "before")
@@ -118,7 +119,7 @@ class Words:
         try:
             self.before = tracefs.read("error_log")
         except OSError:
-            follow = getattr(tracefs, "kernel_log", None)
+            follow = Capabilities(tracefs).kernel_log
             if follow is not None:
                 self._lines = follow()
 

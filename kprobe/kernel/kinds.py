@@ -54,7 +54,7 @@ def _instead(tracefs: Tracefs, probe: Probe, offered: str) -> str:
 
 
 def offered(tracefs: Tracefs) -> str:
-    """Return the letters of the kinds that there are."""
+    """Return the letters of the kinds that the kernel accepts."""
     forms = [line.replace("Format:", "").strip() for line in readme(tracefs).splitlines()]
     late = "".join(kind for kind in "fte" if any(form.startswith(f"{kind}[:") for form in forms))
     return "".join(

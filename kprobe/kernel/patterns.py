@@ -34,10 +34,10 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
 
     Raise `DefinitionError` if no function fits, or more than `most`, and `Unsupported` if there is no list of them.
     """
-    found = _functions(tracefs, probe.place)
-    banned = _blacklist(tracefs) if probe.kind != "f" else frozenset()
-    twice = [name for name, count in found.items() if count > 1]
-    names = [name for name in sorted(found) if name not in banned and name not in twice]
+    counts = _functions(tracefs, probe.place)
+    banned = {name for _, _, name in symbols.blacklist(tracefs)} if probe.kind != "f" else set()
+    twice = [name for name, count in counts.items() if count > 1]
+    names = [name for name in sorted(counts) if name not in banned and name not in twice]
     column = str(probe).find(str(probe.place))
     if not names:
         raise DefinitionError(
@@ -54,7 +54,7 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
         return Expansion((probe,), f"{notice}, which are one event: a line tells its function by its address")
     if twice:
         notice += f"; left out, as several functions have the name: {', '.join(twice)}"
-    return Expansion(tuple(_at(probe, name) for name in names), notice)
+    return Expansion(tuple(_on_function(probe, name) for name in names), notice)
 
 
 def expand_all(
@@ -68,17 +68,17 @@ def expand_all(
         if not probe.place.is_pattern:
             every.append(probe)
             continue
-        found = expand(tracefs, probe, most or MOST)
-        notices.append(found.notice)
-        every += found.probes
-        fitting += [one.place for one in found.probes if len(found.probes) > 1]
+        counts = expand(tracefs, probe, most or MOST)
+        notices.append(counts.notice)
+        every += counts.probes
+        fitting += [one.place for one in counts.probes if len(counts.probes) > 1]
     return distinct(every), frozenset(fitting), notices
 
 
-def _at(probe: Probe, function: str) -> Probe:
+def _on_function(probe: Probe, function: str) -> Probe:
     place = Place(function, probe.place.module, returns=probe.place.returns)
     clean = "".join(char if char.isascii() and char.isalnum() else "_" for char in function)
-    return probe.at(place, f"{probe.name}_{clean}"[:NAME_MAX] if probe.is_named else clean[:NAME_MAX])
+    return probe.moved(place, f"{probe.name}_{clean}"[:NAME_MAX] if probe.is_named else clean[:NAME_MAX])
 
 
 def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
@@ -87,25 +87,14 @@ def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
     from fnmatch import translate
 
     try:
-        text = tracefs.read(symbols.LIST).decode(errors="surrogateescape")
+        listed = symbols.functions_and_modules(tracefs)
     except OSError as error:
         raise Unsupported(
             "list of functions for a pattern", f"{symbols.LIST} can't be read: {error.strerror}"
         ) from error
     fits = re.compile(translate(place.symbol)).match
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, module = line.partition(" ")
-        if fits(name) and (not place.module or module.strip("[]\t ") == place.module):
-            found[name] = found.get(name, 0) + 1
-    return found
-
-
-def _blacklist(tracefs: Tracefs) -> frozenset[str]:
-    """Return the functions that kprobes may not be at; none where that can't be read, and the kernel refuses them."""
-    try:
-        data: bytes = getattr(tracefs, "blacklist", bytes)()
-    except OSError:
-        return frozenset()
-    rows = [line.split() for line in data.decode(errors="replace").splitlines()]
-    return frozenset(row[1] for row in rows if len(row) > 1)
+    counts: dict[str, int] = {}
+    for name, module in listed:
+        if fits(name) and place.module in ("", module):
+            counts[name] = counts.get(name, 0) + 1
+    return counts

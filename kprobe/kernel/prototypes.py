@@ -1,8 +1,6 @@
 """C prototypes of the traced kernel's functions, and members of the structures that their parameters point to.
 
-A backend with a method `prototype` of a function's name answers itself: the parameters, each a name and its type (text,
-kind, bytes, whether it has a sign), and the type returned; None if it has none.  Its `member` gives places and type, or
-None.  A backend with `btf` gives the kernel's BTF.
+They come from the tracefs if it knows them (`Capabilities.prototype`, `member`), else from the kernel's BTF.
 """
 
 from __future__ import annotations
@@ -10,14 +8,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kprobe.kernel.prototype import CType, Parameter, Prototype
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprobe.tracefs.capabilities import CTypeFields, PrototypeFields
     from kprobe.tracefs.tracefs import Tracefs
 
-    Told = tuple[str, str, int, bool]  # a type, as a backend tells it
     # of a function, the number of a parameter from 0 on, and a path a.b.c: bytes from each pointer on, and the type
     Follow = Callable[[str, int, str], tuple[tuple[int, ...], CType] | None]
 
@@ -34,12 +33,12 @@ class KernelTypes(NamedTuple):
 
 def known(tracefs: Tracefs) -> KernelTypes:
     """Return what finds prototypes and members."""
-    own = getattr(tracefs, "prototype", None)
-    if own is not None:
-        member = getattr(tracefs, "member", _nothing)
-        return KernelTypes(lambda name: _taken(own(name)), lambda *where: _place(member(*where)), "")
+    offers = Capabilities(tracefs)
+    if offers.prototype is not None:
+        prototype, member = offers.prototype, offers.member or _nothing
+        return KernelTypes(lambda name: _prototype(prototype(name)), lambda *path: _member(member(*path)), "")
     try:
-        data = getattr(tracefs, "btf", bytes)()
+        data = offers.btf()
     except OSError as error:
         return KernelTypes(_nothing, _nothing, f"no prototypes: {error}")
     if not data:
@@ -63,15 +62,15 @@ def _nothing(*_: object) -> None:
     return None
 
 
-def _taken(found: tuple[list[tuple[str, Told]], Told] | None) -> Prototype | None:
-    if found is None:
+def _prototype(fields: PrototypeFields | None) -> Prototype | None:
+    if fields is None:
         return None
-    parameters, returns = found
+    parameters, returns = fields
     return Prototype(tuple(Parameter(name, _c_type(*kind)) for name, kind in parameters), _c_type(*returns))
 
 
-def _place(found: tuple[tuple[int, ...], Told] | None) -> tuple[tuple[int, ...], CType] | None:
-    return None if found is None else (found[0], _c_type(*found[1]))
+def _member(fields: tuple[tuple[int, ...], CTypeFields] | None) -> tuple[tuple[int, ...], CType] | None:
+    return None if fields is None else (fields[0], _c_type(*fields[1]))
 
 
 def _c_type(text: str, kind: str, size: int, signed: bool) -> CType:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import Capabilities
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,13 +36,31 @@ def functions(tracefs: Tracefs) -> frozenset[str] | None:
     return frozenset(line.partition(" ")[0] for line in lines)
 
 
+def functions_and_modules(tracefs: Tracefs) -> list[tuple[str, str]]:
+    """Return the functions in available_filter_functions, each with its module, "" if it has none.  Raise `OSError`."""
+    lines = tracefs.read(LIST).decode(errors="surrogateescape").splitlines()
+    return [(name, module.strip("[]\t ")) for name, _, module in (line.partition(" ") for line in lines)]
+
+
+def blacklist(tracefs: Tracefs) -> list[tuple[int, int, str]]:
+    """Return the ranges in which no kprobe may be: first address, end, function; none if the list can't be read."""
+    import re
+
+    try:
+        text = Capabilities(tracefs).blacklist().decode(errors="replace")
+    except OSError:
+        return []
+    rows = re.findall(r"0x([0-9a-f]+)-0x([0-9a-f]+)\s+(\S+)", text)
+    return [(int(start, 16), int(end, 16), name) for start, end, name in rows]
+
+
 def listed(tracefs: Tracefs) -> frozenset[str] | None:
     """Return the functions that a kernel lists; without such a list, the names in its kallsyms; None if neither."""
     names = functions(tracefs)
     if names is not None:
         return names
     try:
-        data = getattr(tracefs, "kallsyms", bytes)()
+        data = Capabilities(tracefs).kallsyms()
     except OSError:
         return None
     found = frozenset(words[2].decode(errors="replace") for words in map(bytes.split, data.splitlines()) if words[2:])
@@ -77,9 +97,7 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
 
 
 def doubt(
-    place: Place,
-    list_functions: Callable[[], frozenset[str] | None],
-    has_function: Callable[[str], bool] | None = None,
+    place: Place, list_functions: Callable[[], frozenset[str] | None], has_function: Callable[[str], bool] | None = None
 ) -> str:
     """Say why a probe at `place` may fail or stay silent; "" if nothing is known against it.
 

@@ -1,4 +1,4 @@
-"""The interface of a tracefs, this machine's own tracefs, and how a backend spec ("sim:6.1") is opened.
+"""A backend spec ("sim:6.1") comes in, and a tracefs goes out; here is what a tracefs is, and what it may offer.
 
-Start with `tracefs`, then `backends`.
+Start with `tracefs` and `capabilities`, then `backends`.
 """

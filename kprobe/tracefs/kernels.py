@@ -17,9 +17,9 @@ ALL = "all"
 
 
 class UnknownKernel(KprobeError, ValueError):
-    """No kernel that can be opened is meant by that word; `known` are the names of those that there are.
+    """No kernel that can be opened has this name; `known` are the names that exist.
 
-    `hint` says what brings that kernel, where that is known.
+    `hint` says how to get that kernel, where that is known.
     """
 
     def __init__(self, name: str, known: Sequence[str], hint: str = "") -> None:

@@ -25,7 +25,7 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
     """
     looked_at: list[tuple[str, str]] = []
     denied = ""
-    places: list[str] = []
+    directories: list[str] = []
     try:
         table = _table(mounts)
     except OSError as error:
@@ -35,16 +35,16 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
     below = [os.path.join(point, "tracing") for kind, point in table if kind == "debugfs"]
     if table and not by_type:
         looked_at.append((mounts, "no mount of type tracefs"))
-    for place in (*by_type, tracefs, os.path.join(debugfs, "tracing"), *below):
-        if place in places:
+    for directory in (*by_type, tracefs, os.path.join(debugfs, "tracing"), *below):
+        if directory in directories:
             continue
-        places.append(place)
-        found, number = _look(place)
+        directories.append(directory)
+        found, number = _state_of(directory)
         if not number:
-            return place
+            return directory
         if number in (errno.EACCES, errno.EPERM):
-            denied = denied or place
-        looked_at.append((place, EMPTY if place in by_type and number == errno.ENODATA else found))
+            denied = denied or directory
+        looked_at.append((directory, EMPTY if directory in by_type and number == errno.ENODATA else found))
     if denied:
         raise NotPermitted(denied, errno.EACCES, "run it as root, or with access to that directory")
     if any(found == EMPTY for _, found in looked_at):
@@ -53,10 +53,10 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
     raise TracefsMissing(looked_at, f"mount it: mount -t tracefs nodev {tracefs}; {WITHOUT}")
 
 
-def _look(place: str) -> tuple[str, int]:
-    """Say what is at `place`, with an errno; 0 if it is a tracefs."""
+def _state_of(directory: str) -> tuple[str, int]:
+    """Say what is at `directory`, with an errno; 0 if it is a tracefs."""
     try:
-        names = os.listdir(place)
+        names = os.listdir(directory)
     except OSError as error:
         return str(error.strerror), error.errno or errno.EIO
     if "events" in names:

@@ -25,10 +25,7 @@ RECHECK = 0.2  # seconds; a lost wake-up of the kernel's poll, and the end of fi
 
 
 class Stream(Protocol):
-    """A file that is read as it comes: trace_pipe.
-
-    One may have `on_its_way`: how many bytes at most the kernel has given that no `read` has returned yet.
-    """
+    """A file that is read as it comes: trace_pipe.  What one may offer besides: `capabilities.on_its_way`."""
 
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.
@@ -63,7 +60,7 @@ class Tracefs(Protocol):
     """A tracefs: the machine's own, a simulated one, or that of a guest.
 
     Paths are relative to its root ("events/kprobes/myopen/enable"; "" is the root).  Every failure is an `OSError` with
-    the kernel's errno and the path.
+    the kernel's errno and the path.  What one may offer besides: `kprobe.tracefs.capabilities`.
     """
 
     def read(self, path: str) -> bytes:
@@ -76,7 +73,7 @@ class Tracefs(Protocol):
         """Return the names in a directory, without . and .., in the order of readdir(3)."""
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file or directory of that path; raise nothing if there is none."""
+        """Return True if a file or directory of that path exists; raise nothing if not."""
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which the kernel allows in instances/ only."""
@@ -143,11 +140,11 @@ class LocalTracefs:
         return self._around("/proc/kallsyms")
 
     def btf(self) -> bytes:
-        """Return the BTF of this machine's kernel, likewise."""
+        """Return the BTF of this machine's kernel, b"" on the same conditions."""
         return self._around("/sys/kernel/btf/vmlinux")
 
     def blacklist(self) -> bytes:
-        """Return this machine's list of ranges that no kprobe may be in, likewise."""
+        """Return this machine's list of ranges that no kprobe may be in, b"" on the same conditions."""
         return self._around("/sys/kernel/debug/kprobes/blacklist")
 
     def kernel_log(self) -> Callable[[], list[str]]:
@@ -172,7 +169,7 @@ class LocalTracefs:
 
 
 def _records(log: LocalHandle) -> Iterator[str]:
-    """Give the texts of the records that there are: Documentation/ABI/testing/dev-kmsg, Linux 3.5."""
+    """Yield the texts of the available records: Documentation/ABI/testing/dev-kmsg, Linux 3.5."""
     while True:
         try:
             record = log.read(8192)
@@ -202,7 +199,7 @@ class LocalHandle:
             raise _with_path(error, self.path) from None
 
     def read_into(self, buffer: bytearray | memoryview) -> int:
-        """Do one read(2) of so many bytes as the buffer has; return how many came."""
+        """Do one read(2) of at most the buffer's size; return the number of bytes read."""
         try:
             return os.readv(self._descriptor, (buffer,))
         except OSError as error:

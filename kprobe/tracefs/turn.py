@@ -1,6 +1,6 @@
 """Turns: sessions on the same tracefs of this machine add their probes one after another.
 
-Between the look whether an event exists and the write that adds to it nobody of ours comes in between.  The lock is
+No other session of ours comes between the check that an event doesn't exist and the write that adds it.  The lock is
 flock(2) on the root of the tracefs: it needs no file of its own, and ends with its process.  Where there is none
 (a tracefs in the same process or in a guest) the list of probes is still read back after the write.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import time
+
+from .capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +26,7 @@ class Turn:
     __slots__ = ("_descriptor", "_root")
 
     def __init__(self, tracefs: Tracefs) -> None:
-        root = getattr(tracefs, "root", None)
-        self._root = root if isinstance(root, str) else ""
+        self._root = Capabilities(tracefs).root or ""
         self._descriptor = -1
 
     def __enter__(self) -> Turn:

@@ -1,4 +1,4 @@
-"""A trace: its life from the first write to the last undo, its records as they arrive, and its state.
+"""Probes and options come in, and a trace goes out: its records as they arrive, its results, its state.
 
 Start with `tracer`, then `session`.
 """

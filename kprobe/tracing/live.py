@@ -7,6 +7,7 @@ import time
 from _thread import RLock
 from typing import TYPE_CHECKING, Final
 
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracing.remainder import PAUSE, Remainder
 from kprobe_text.pages.clocks import COUNTS
 from kprobe_text.pages.events import SPECIAL, Events, Format
@@ -41,7 +42,7 @@ class RawPipe:
         check_event_header(tracefs.read("events/header_event"))
         wanted = (*events, *(f"ftrace/{name}" for name in SPECIAL))
         formats = [found for name in wanted if (found := self._format(name)) is not None]
-        kallsyms = Kallsyms(getattr(tracefs, "kallsyms", None), long=self._header.long)
+        kallsyms = Kallsyms(Capabilities(tracefs).kallsyms, long=self._header.long)
         order = "<" if self._header.order == "little" else ">"
         self._events = Events(formats, order, kallsyms.symbol, long=self._header.long, more=self._look_up)
         self._pages = Pages(

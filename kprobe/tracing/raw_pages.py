@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.errors import Unsupported
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,12 +16,12 @@ ABSENT = (errno.ENOENT, errno.ENOSYS, errno.EINVAL)  # what a tracefs without th
 
 
 def open_raw(tracefs: Tracefs, prefix: str, events: tuple[str, ...], *, insists: bool) -> RawPipe | None:
-    """Open the raw pages of all CPUs of an instance; None if there are none that are understood.
+    """Open the raw pages of all CPUs of an instance; None if the kernel offers none that are understood.
 
     Where the tracefs says `has_all_symbols` is false, text is read instead: it alone has the sizes of functions.
     Raise `Unsupported` and `OSError` in place of that if it `insists`.
     """
-    if not insists and not getattr(tracefs, "has_all_symbols", True):
+    if not insists and not Capabilities(tracefs).has_all_symbols:
         return None
     from kprobe.tracing.live import RawPipe
 

@@ -7,6 +7,8 @@ what was read: there an empty buffer is the end.  In any case its time is over s
 
 from __future__ import annotations
 
+from kprobe.tracefs.capabilities import on_its_way
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +57,7 @@ class Remainder:
 
     def texts(self, stream: Stream, sleep: Callable[[float], None]) -> Iterator[bytes]:
         """Yield what a stream gives of it; what is recorded meanwhile may come with it."""
-        left = getattr(stream, "on_its_way", 1)  # bytes, for one look at least
+        left = on_its_way(stream)  # bytes, for one look at least
         while left > 0:
             is_over = self.is_over()  # before the look, which finds all that was given by then
             try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kprobe.definitions.probe import Probe
 from kprobe.events.hist_triggers import count, count_hits
-from kprobe.events.picked import Picked
 from kprobe.events.registration import missed
+from kprobe.events.threads import TracedThreads
 from kprobe.events.traced_events import TracedEvents
 from kprobe.kernel import denial
 from kprobe.kernel.dialect import has_groups
@@ -14,12 +14,10 @@ from kprobe.undo.cleaning import clear
 from kprobe.undo.instance import Instance, open_instance, pick
 from kprobe.undo.undo import Undo
 
-from .awaited import Awaited
-from .measured import Measured
 from .raw_pages import open_raw
 from .ring_counts import ring_counts
 from .settings import Settings
-from .standing import facts
+from .state import facts
 from .tally import EventTally
 from .trace_events import TraceEvents
 from .trace_file import lines_of, read_shared, read_trace, split_header
@@ -27,9 +25,10 @@ from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import nullcontext
     from types import TracebackType
-    from typing import Protocol, TypeVar
+    from typing import Protocol, Self, TypeVar
 
     from kprobe.definitions.probe import Probe
     from kprobe.definitions.terms import Terms
@@ -38,9 +37,13 @@ if TYPE_CHECKING:
     from kprobe.tracing.live import RawPipe
     from kprobe.tracing.remainder import Remainder
     from kprobe.undo.owners import Owner
+    from kprobe_text.figures.figure import Figure
+    from kprobe_text.figures.histogram import Histogram
+    from kprobe_text.figures.latencies import Latency
     from kprobe_text.text import Record
 
-    from .unnamed import NamesByPlace
+    from .unnamed import NamesByAddress
+    from .worker import Worker
 
     T = TypeVar("T")
 
@@ -58,8 +61,8 @@ UNCOUNTED = ("f", "t", "e")  # kinds of probes of which kprobe_profile has no ro
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
 
-class Trace(Awaited, Measured):
-    """One trace, from the adding of its probes to the last undo.
+class Trace:
+    """One trace, from the adding of its probes to the last undo; `async with` and `async for` work, too.
 
     `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
     own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
@@ -67,6 +70,7 @@ class Trace(Awaited, Measured):
     """
 
     instance: Instance
+    _worker: Worker | None = None
 
     def __init__(self, tracer: Maker, probes: tuple[Probe, ...], terms: Terms) -> None:
         self.tracefs = tracer.tracefs
@@ -74,7 +78,7 @@ class Trace(Awaited, Measured):
         self.terms = terms
         self.notices: list[str] = []
         self._tracer = tracer
-        self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
+        self._threads = TracedThreads(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
         self._raw: RawPipe | None = None
         self._hists: HistTriggers | None = None
         self._hits: HistTriggers | None = None
@@ -84,9 +88,9 @@ class Trace(Awaited, Measured):
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
-        self._names: NamesByPlace | None = None
-        self._rest: Iterator[bytes] | None = None  # of the text, after the end
-        self._is_drained = False  # of raw pages, likewise
+        self._names: NamesByAddress | None = None
+        self._last: Iterator[bytes] | None = None  # of the text, after the end
+        self._is_drained = False  # whether all raw pages were read after the end
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
@@ -124,6 +128,55 @@ class Trace(Awaited, Measured):
         else:
             with self:
                 yield from self._records()
+
+    async def __aenter__(self) -> Self:
+        from .worker import Worker
+
+        worker = Worker()
+        try:
+            await worker.do(self.__enter__)
+        except BaseException as error:
+            try:
+                if worker.is_done:
+                    await self._undone(worker, error)
+            finally:
+                worker.close()
+            raise
+        self._worker = worker
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            raise ValueError("this trace wasn't begun by async with")
+        try:
+            await self._undone(worker, error)
+        finally:
+            worker.close()
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Yield every record as it comes; a trace that hasn't begun begins here and ends with the iteration."""
+        worker = self._worker
+        if worker is None:
+            async with self:
+                async for record in self:
+                    yield record
+            return
+        if worker.batches is None:
+            worker.batches = self.batches()
+        while worker.ready or await worker.fetch(self._waiting):
+            yield worker.ready.popleft()
+
+    async def _undone(self, worker: Worker, error: BaseException | None) -> None:
+        cancelled = None
+        if worker.pending is not None:  # for nobody any more
+            self.stop()
+            cancelled = await worker.settled(worker.pending)
+        await worker.do(lambda: self.__exit__(type(error) if error else None, error, None))
+        if cancelled is not None:
+            raise cancelled
 
     def events(self) -> TraceEvents:
         """Return the events alone, for `for` and `async for`: what iteration yields, without records of other types."""
@@ -170,9 +223,9 @@ class Trace(Awaited, Measured):
     def _last_texts(self, stream: Stream) -> Iterator[bytes]:
         """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
         self._disable()
-        if self._rest is None:
-            self._rest = self._held().texts(stream, self._tracer.sleep)
-        return self._rest
+        if self._last is None:
+            self._last = self._held().texts(stream, self._tracer.sleep)
+        return self._last
 
     def _held(self) -> Remainder:
         from kprobe.tracing.remainder import Remainder
@@ -185,7 +238,7 @@ class Trace(Awaited, Measured):
         now = clock()
         deadline = None if timeout is None else now + timeout
         while not self._is_over(now):
-            self._picked.look()
+            self._threads.admit_new()
             late, found = None, None
             try:
                 found = read(TICK if deadline is None else max(0.0, min(TICK, deadline - now)))
@@ -231,7 +284,7 @@ class Trace(Awaited, Measured):
             while not self.is_stopped and (left := end - clock()) > 0:
                 if clock() >= latest:
                     raise TimeoutError
-                self._picked.look()
+                self._threads.admit_new()
                 self._tracer.sleep(max(0.0, min(TICK, left, latest - clock())))
         self._disable()
 
@@ -289,6 +342,81 @@ class Trace(Awaited, Measured):
         """Return how often those were hit since `count_hits`, filtered or not; None if that isn't known."""
         return self._hits.hits(self._counted) if self._hits is not None and self._counted else None
 
+    def latencies(self) -> dict[str, Latency]:
+        """Return the times from entry to return, in nanoseconds, of each function of which there are both ends.
+
+        Its probes are at both ends with `Tracer.trace(..., latency=True)`, by which recursive calls are told apart.
+        """
+        from kprobe_text.figures.latencies import Latencies
+
+        from .ends import functions, pointer
+
+        with self._begun():
+            figure = Latencies(functions(self.probes), pointer(self.probes))
+            self._take(figure)
+            return figure.rows
+
+    def histograms(self, field: str) -> dict[str, Histogram]:
+        """Return of each event how the numbers in a field are spread.
+
+        With `count=field` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it
+        counted by something else.
+        """
+        from kprobe_text.figures.spreads import Spreads
+
+        figure = Spreads(field)
+        with self._begun():
+            self._take(figure, by=field, count=figure.count)
+        return figure.tables
+
+    def counts(self, by: str) -> dict[str, dict[object, int]]:
+        """Return of each event how often which value came: of a field, or of comm, pid, cpu or stacktrace.
+
+        With `count=by` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it counted
+        by something else.
+        """
+        from kprobe_text.figures.frequencies import Frequencies
+
+        figure = Frequencies(by)
+        with self._begun():
+            self._take(figure, by=by, count=figure.count)
+        return figure.tables
+
+    def stacks(self) -> dict[tuple[str, ...], int]:
+        """Return how often each kernel stack came: the task's name, then its frames, outermost first.
+
+        They are recorded with `stacktrace=True` in `Tracer.trace`.
+        """
+        from kprobe_text.figures.folded import Folded
+
+        figure = Folded()
+        with self._begun():
+            self._take(figure)
+        return figure.stacks
+
+    def _begun(self) -> Trace | nullcontext[None]:
+        from contextlib import nullcontext
+
+        return nullcontext() if self._is_open else self
+
+    def _take(self, figure: Figure, *, by: str = "", count: Callable[[str, object, int], None] | None = None) -> None:
+        """Read the trace to its end into a figure."""
+        if self.is_counted:
+            if count is None or by != self.terms.count:
+                raise ValueError(f"the kernel has counted by {self.terms.count}, and recorded nothing else")
+            self._wait_for_count()
+            for event, numbers, dropped in self.counted():
+                for number, times in numbers.items():
+                    count(event, number, times)
+                if dropped:
+                    self.notices.append(f"{dropped} events of {event} aren't counted: the kernel's table has no room")
+        else:
+            for batch in self.batches():
+                for record in batch:
+                    figure.add(record)
+        figure.end()
+        self.notices += figure.notes()
+
     def missed(self) -> int:
         """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""
         return sum(missed(self.tracefs, probe) for probe in self.probes)
@@ -303,7 +431,7 @@ class Trace(Awaited, Measured):
         return self._is_over(self._tracer.clock())
 
     def _begin(self) -> None:
-        tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
+        tracefs, terms, tids = self.tracefs, self.terms, self._threads.ids()
         self.notices += clear(tracefs, self._tracer.proc, self._tracer.owner)
         is_named = any(probe.has_own_group for probe in self.probes)
         self.probes, fitting, notices = expand_all(tracefs, self.probes, terms.max_probes)
@@ -312,9 +440,9 @@ class Trace(Awaited, Measured):
             tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
         if not has_groups(tracefs):
-            from .unnamed import NamesByPlace
+            from .unnamed import NamesByAddress
 
-            self._names = NamesByPlace(self.probes)
+            self._names = NamesByAddress(self.probes)
         else:
             session = self.instance.session
             self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)
@@ -332,7 +460,7 @@ class Trace(Awaited, Measured):
         # after the events: before 5.16 one that is added later fires for all threads
         self.notices += self._events.set_filter(terms.filter, pick(self.instance, tids))
         if picks:
-            self._picked.watch(self.instance, tids)
+            self._threads.watch(self.instance, tids)
         self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
         if self._hists is None:
             self._listen()

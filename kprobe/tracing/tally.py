@@ -34,7 +34,7 @@ class EventTally:
         self._lost = 0
         self._uncertain = False
         self._most = most
-        self._rest = b""  # the beginning of a line
+        self._unfinished = b""  # the beginning of a line
         self._parser: Parser | None = None
         self._line: Callable[[bytes], list[bytes]] | None = None
 
@@ -47,7 +47,7 @@ class EventTally:
 
     @property
     def lost(self) -> int:
-        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError`, likewise."""
+        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError` as `events` does."""
         return self._lost if self.ring is None else self.ring.numbers()[1]
 
     @property
@@ -67,7 +67,7 @@ class EventTally:
 
     @property
     def is_full(self) -> bool:
-        """True once there were so many as there should be."""
+        """True once the wanted number of events has been read."""
         return self._most is not None and self.total >= self._most
 
     def text(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
@@ -78,7 +78,7 @@ class EventTally:
         if self._most is not None:
             return self._cut(data, formats, live=live)
         if self.ring is None:
-            self._count(self._rest + data if self._rest else data)
+            self._count(self._unfinished + data if self._unfinished else data)
         return data
 
     def settle(self) -> None:
@@ -89,7 +89,7 @@ class EventTally:
     def _count(self, text: bytes) -> None:
         """Count what is in whole lines; text is copied only where a line isn't whole."""
         end = text.rfind(b"\n") + 1
-        self._rest = text[end:]
+        self._unfinished = text[end:]
         lines = text[:end]
         names = [name.encode() for name in self._events]
         counts = [lines.count(b": %b: " % name) for name in names] if len(names) <= FEW else []

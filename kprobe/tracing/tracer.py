@@ -17,8 +17,10 @@ from .session import Trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+    from typing import Unpack
 
+    from kprobe.definitions.terms import TraceOptions
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.undo.owners import Owner
 
@@ -45,63 +47,33 @@ class Tracer:
         self.clock = clock
         self.sleep = sleep
 
-    def trace(
-        self,
-        *definitions: str | Probe,
-        filter: str | None = None,
-        pid: int | None = None,
-        tid: int | None = None,
-        stacktrace: bool = False,
-        duration: float | None = None,
-        top_level: bool = False,
-        follow: bool = False,
-        raw: bool | None = False,
-        count: str = "",
-        latency: bool = False,
-        max_probes: int | None = None,
-        max_events: int | None = None,
-        timeout: float | None = None,
-        buffer_size: int | None = None,
-        cpus: Iterable[int] | None = None,
-    ) -> Trace:
+    def trace(self, *definitions: str | Probe, latency: bool = False, **options: Unpack[TraceOptions]) -> Trace:
         """Return the trace of these probes; it begins with `with`, or with iteration.
 
-        `filter` is the kernel's event filter, of each event that has its fields; `pid` and `tid` pick a process (all
-        its threads) or a thread, together with the filter.  `follow` takes in what the process forks, too.
-        `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
-        kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
-        raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text;
-        None: where it can.  `count` has the kernel count by that field, `pid` or `cpu` and record nothing, if it can.
-
-        `latency` puts probes at both ends of these functions (their names will do), for `Trace.latencies`, and reads
-        raw pages where it can, whose times are nanoseconds.
-
-        The trace ends by itself after `max_events`, or `timeout` seconds.  `buffer_size` is that of the kernel's buffer
-        of each CPU, in KiB; `cpus` are those whose events are recorded.
-
-        A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
+        - `filter`: The kernel's event filter, set on each event that has its fields.
+        - `pid`, `tid`: Trace only this process (all its threads), or only this thread.
+        - `follow`: Trace what the process forks, too.
+        - `stacktrace`: Record the kernel stack after every event.
+        - `duration`: Seconds to trace; until they are over, events stay in the kernel's buffer.
+        - `top_level`: Work without an instance of the trace's own.
+        - `raw`: Read the kernel's raw pages in place of its text.  Iteration gives the same records, exact whatever
+          their strings hold, and there is no text.  None: where the kernel offers it.
+        - `count`: Have the kernel count by this field, `pid` or `cpu` and record nothing, where it can.
+        - `latency`: Put probes at both ends of these functions (their names will do), for `Trace.latencies`, and read
+          raw pages where possible: their times are in nanoseconds.
+        - `max_probes`: How many functions a name with * ? [...] may stand for; by default 100.
+        - `max_events`, `timeout`: End the trace by itself after so many events, or seconds.
+        - `buffer_size`: The size of each CPU's buffer in the kernel, in KiB.
+        - `cpus`: The CPUs whose events are recorded.
 
         Raise `TypeError` for what can't be a definition, `DefinitionError`, also if a name is given twice, and
-        `ValueError` for numbers that can't be meant; what the kernel refuses is raised when it begins.
+        `ValueError` for numbers that can't be meant.  What the kernel refuses is raised when the trace begins.
         """
         if not definitions:
             raise ValueError("a definition is missing")
-        terms = Terms(
-            filter=filter,
-            pid=pid,
-            tid=tid,
-            stacktrace=stacktrace,
-            duration=duration,
-            top_level=top_level,
-            follow=follow,
-            raw=None if latency and raw is False else raw,
-            max_probes=max_probes,
-            count=count,
-            max_events=max_events,
-            timeout=timeout,
-            buffer_size=buffer_size,
-            cpus=cpus,
-        )
+        if latency and options.get("raw") is not True:
+            options["raw"] = None
+        terms = Terms(**options)
         if latency:
             from .ends import both_ends
 

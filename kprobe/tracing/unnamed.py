@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kprobe_text.text import Record
 
 
-class NamesByPlace:
+class NamesByAddress:
     """Names events by their places, each of which one of `probes` alone is at; others stay without a name.
 
     Values without names (revision 13 of the patch) are called as in the event's format file and in filters: from arg0
@@ -29,15 +29,17 @@ class NamesByPlace:
 
     def named(self, records: list[Record]) -> list[Record]:
         """Return the records, their events with names."""
-        return [self._with_name(one) if isinstance(one, Event) and not one.name else one for one in records]
+        return [
+            self._with_name(record) if isinstance(record, Event) and not record.name else record for record in records
+        ]
 
     def _with_name(self, event: Event) -> Event:
-        place = event.address
-        if place is None:
+        address = event.address
+        if address is None:
             return event
         fields = event.fields
         if not self._names_values and "arg1" in fields:
             fields = {f"arg{number}": value for number, value in enumerate(fields.values())}
         # the line of a return has the function's name alone
-        name = self._names.get((place.symbol, place.offset or 0, event.caller is not None), "")
+        name = self._names.get((address.symbol, address.offset or 0, event.caller is not None), "")
         return event._replace(name=name, fields=fields)

@@ -71,11 +71,11 @@ class Cleaning:
                 with Turn(self._tracefs):
                     known.add(self._take_marked(marker))
         lines = leftovers.probes(self._tracefs) if leftover.events else {}
-        own = f"{leftover.name}/"
+        ours = f"{leftover.name}/"
         for event in leftover.events:
             if event not in known and event in lines:
-                self._take_event(event, lines[event], is_named=not event.startswith(own))
-        if leftover.is_named and not kept and all(event.startswith(own) for event in leftover.events):
+                self._take_event(event, lines[event], is_named=not event.startswith(ours))
+        if leftover.is_named and not kept and all(event.startswith(ours) for event in leftover.events):
             self._doubt(leftover.directory)
 
     def _take_file(self, marker: Kept, pid: int) -> None:
@@ -185,14 +185,14 @@ class Cleaning:
         return True
 
 
-def clear(tracefs: Tracefs, proc: str = PROC, own: Owner | None = None) -> list[str]:
+def clear(tracefs: Tracefs, proc: str = PROC, ours: Owner | None = None) -> list[str]:
     """Remove what killed sessions left, as every session does before it begins; return what the user should know.
 
-    Sessions of `own` are somebody's who is alive: it is who asks.
+    Sessions of `ours` stay: their owner is the caller.
     """
     try:
         found = leftovers.find(tracefs, proc)
-        dead = [leftover for leftover in found if not leftover.holder and leftover.owner != own]
+        dead = [leftover for leftover in found if not leftover.holder and leftover.owner != ours]
         cleaning = Cleaning(tracefs, proc=proc)
         for leftover in dead:
             cleaning.take(leftover)

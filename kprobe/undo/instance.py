@@ -8,6 +8,7 @@ import time
 from kprobe.definitions import filters
 from kprobe.errors import KprobeError, NotPermitted, Refused
 from kprobe.kernel.denial import denied
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.turn import LOOK
 from kprobe.tracefs.value import known_value
 
@@ -35,12 +36,7 @@ class Instance:
     """
 
     def __init__(
-        self,
-        tracefs: Tracefs,
-        session: str,
-        prefix: str = "",
-        reason: str = "",
-        doubts: tuple[str, ...] = (),
+        self, tracefs: Tracefs, session: str, prefix: str = "", reason: str = "", doubts: tuple[str, ...] = ()
     ) -> None:
         self._tracefs = tracefs
         self.session = session
@@ -74,7 +70,7 @@ class Instance:
         return self.is_own and self.has("set_event_pid")
 
     def add_threads(self, tids: Iterable[int]) -> None:
-        """Let only these threads, and those added before, fire the events that there are now."""
+        """Let only these threads, and those added before, fire the events that exist now."""
         path = self.path("set_event_pid")
         for tid in tids:  # one a write: a thread that is gone by now must not keep the others out
             try:
@@ -117,7 +113,7 @@ def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after
 def open_instance(
     tracefs: Tracefs, undo: Undo, owner: Owner, *, top_level: bool = False, is_named: bool = False
 ) -> Instance:
-    """Make an instance of our own, called as the session is; where there are none, use the top level.
+    """Make an instance named after the session; on a kernel without instances, use the top level.
 
     `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances, or
     doesn't permit them to us.  Raise `Refused` for any other failure: the top level is everybody's, and not taken
@@ -158,7 +154,7 @@ def open_instance(
 
 def _remove(tracefs: Tracefs, directory: str) -> None:
     """Remove an instance; wait while another process reads a file in it, as one does that met our event."""
-    end = time.monotonic() + (PATIENCE if getattr(tracefs, "root", None) else 0)
+    end = time.monotonic() + (PATIENCE if Capabilities(tracefs).root else 0)
     while True:
         try:
             return tracefs.rmdir(directory)

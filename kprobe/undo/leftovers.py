@@ -5,6 +5,7 @@ from __future__ import annotations
 from kprobe.definitions.probe import ALL, KPROBES, UPROBES
 from kprobe.kernel.denial import denied
 from kprobe.kernel.listing import read_lines
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.value import known_value
 
 from . import owners
@@ -43,7 +44,7 @@ class Leftover:
 
 
 def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
-    """Return the sessions that there are, with what is known of their owners.
+    """Return all sessions, with what is known of their owners.
 
     Raise `NotPermitted` or `Refused` if the tracefs can't be read.
     """
@@ -82,14 +83,14 @@ def probes(tracefs: Tracefs) -> dict[str, list[Line]]:
     return found
 
 
-def uses(tracefs: Tracefs, place: str, event: str) -> bool:
-    """True if the event is enabled in a place ("" or "instances/NAME/"), or has a filter there."""
-    return _state(tracefs, f"{place}events/{event}/enable", "0") != "0" or has_filter(tracefs, place, event)
+def uses(tracefs: Tracefs, prefix: str, event: str) -> bool:
+    """True if the event is enabled in an instance ("instances/NAME/"; "": the top level), or has a filter there."""
+    return _state(tracefs, f"{prefix}events/{event}/enable", "0") != "0" or has_filter(tracefs, prefix, event)
 
 
-def has_filter(tracefs: Tracefs, place: str, event: str) -> bool:
-    """True if the event has a filter in a place."""
-    return _state(tracefs, f"{place}events/{event}/filter", "none") != "none"
+def has_filter(tracefs: Tracefs, prefix: str, event: str) -> bool:
+    """True if the event has a filter in an instance."""
+    return _state(tracefs, f"{prefix}events/{event}/filter", "none") != "none"
 
 
 def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
@@ -112,8 +113,7 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
 
 def holder(tracefs: Tracefs, owner: Owner, proc: str = PROC) -> str:
     """Return who the owner is, here or on the machine of the tracefs; "" if that process is dead."""
-    own = getattr(tracefs, "threads", None)
-    if own is not None:  # another machine's, where the owner may have run as well as here
+    if Capabilities(tracefs).threads is not None:  # another machine's, where the owner may have run as well as here
         from kprobe.errors import NoSuchProcess
 
         try:

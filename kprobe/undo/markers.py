@@ -68,7 +68,7 @@ def read(tracefs: Tracefs) -> list[Kept]:
 
 
 def parse(line: Line) -> Kept | None:
-    """Return the marker that a line of kprobe_events is; None if it is none."""
+    """Return a line of kprobe_events as a marker; None if it isn't one."""
     group, _, name = line.event.partition("/")
     if not name.startswith(NAME) or owners.read_session(group) is None:
         return None

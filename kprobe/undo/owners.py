@@ -95,10 +95,10 @@ def holder(owner: Owner, proc: str = PROC) -> str:
     A process that can't be it doesn't count: one that started at another time, a thread of the kernel, one that is dead
     and not reaped.  Where that isn't sure the process counts.
     """
-    own = _namespace(proc, "self") or 0
-    if own and own != owner.namespace:
+    our_namespace = _namespace(proc, "self") or 0
+    if our_namespace and our_namespace != owner.namespace:
         return f"process {owner.pid} of another container"  # whose processes can't be seen from here
-    for number in _numbers(owner, own, proc):
+    for number in _numbers(owner, our_namespace, proc):
         try:
             process = _Process(proc, number)
         except FileNotFoundError:
@@ -125,9 +125,9 @@ class _Process:
         self.started = int(fields[19])
 
 
-def _numbers(owner: Owner, own: int, proc: str) -> Iterator[int]:
+def _numbers(owner: Owner, our_namespace: int, proc: str) -> Iterator[int]:
     """Yield the pids that a process has here which has the owner's pid in the owner's namespace."""
-    if owner.namespace == own:
+    if owner.namespace == our_namespace:
         if os.path.exists(f"{proc}/{owner.pid}"):
             yield owner.pid
         return

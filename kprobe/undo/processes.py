@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from kprobe.errors import NoSuchProcess
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,20 +17,20 @@ PROC = "/proc"
 def threads(tracefs: Tracefs, pid: int, proc: str = PROC) -> list[int]:
     """Return the ids of the threads of process `pid` now, sorted.
 
-    A tracefs of another machine answers itself, by its method `threads`; for this machine's it is `proc`.
+    A tracefs of another machine knows them; this machine's are in `proc`.
     Raise `NoSuchProcess`.
     """
-    own = getattr(tracefs, "threads", None)
+    threads_there = Capabilities(tracefs).threads
     try:
-        found = list(own(pid)) if own is not None else [int(name) for name in os.listdir(f"{proc}/{pid}/task")]
+        ids = list(threads_there(pid)) if threads_there else [int(name) for name in os.listdir(f"{proc}/{pid}/task")]
     except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
-        found = []
-    if not found:
+        ids = []
+    if not ids:
         raise NoSuchProcess(pid)
-    return sorted(found)
+    return sorted(ids)
 
 
 def check_thread(tracefs: Tracefs, tid: int, proc: str = PROC) -> None:
     """Raise `NoSuchProcess` if this machine is traced and has no thread `tid`; elsewhere there is no way to ask."""
-    if getattr(tracefs, "threads", None) is None and not os.path.isdir(f"{proc}/{tid}"):
+    if Capabilities(tracefs).threads is None and not os.path.isdir(f"{proc}/{tid}"):
         raise NoSuchProcess(tid, "thread")

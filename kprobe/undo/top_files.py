@@ -79,10 +79,10 @@ class TopFile:
         )
         is_marked = markers.add(tracefs, self._event, f=path, o=old, n=new)
         tracefs.write(path, new.encode() + b"\n")
-        self._shown = self._look()
+        self._shown = self._current()
         return "" if is_marked else f"this kernel takes no marker: if we are killed, {path} stays {new} (it was {old})"
 
-    def _look(self) -> str:
+    def _current(self) -> str:
         """Return what the file has, or "": then it is compared with what kernels are known to show."""
         try:
             return current(self._tracefs, self._path)

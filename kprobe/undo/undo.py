@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.errors import UndoFailed
+from kprobe.tracefs.capabilities import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,5 +171,5 @@ class Undo:
 
 def full(tracefs: object, path: str) -> str:
     """Return a path as one would type it on the traced machine, as far as that is known here."""
-    root: str | None = getattr(tracefs, "root", None)
+    root = Capabilities(tracefs).root
     return path if root is None else f"{root}/{path}"

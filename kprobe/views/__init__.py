@@ -1,4 +1,4 @@
-"""Views of a trace's records as they arrive: JSON and CSV, figures, and the live view of `kprobe top`.
+"""A trace comes in, and bytes for the terminal go out: its text, JSON, CSV, figures, or the screen of `kprobe top`.
 
-Start with `records`, which reads them; `lines`, `figures` and `top` show them.
+Start with `views`; `records` reads a trace, and `lines`, `figures` and `top` show it.
 """

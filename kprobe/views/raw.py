@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kprobe_text.figures.shape import Counts, text
+from kprobe.views.records import Records
+from kprobe_text.figures.shape import text
 from kprobe_text.terminal.output import note
-from kprobe_text.text import Header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ class RawView:
 
     def __init__(self, trace: Trace, request: CommandLine) -> None:
         self.title = ", raw pages"
-        self._trace = trace
-        self._counts = Counts()
-        self._said = 0
+        self._records = Records(trace)
 
     def head(self) -> bytes:
         """Return nothing: raw pages have no column headings."""
@@ -29,28 +27,12 @@ class RawView:
         """Return nothing: all records have been read."""
         return b""
 
-    def read(self, timeout: float | None = None) -> bytes:
-        """Return the next lines; b"" at the end, after a word on what isn't as a reader may expect.
+    def read(self, timeout: float) -> bytes:
+        """Return the next lines; b"" at the end, after a note on what a reader may not expect.
 
         Raise `TimeoutError` after `timeout` seconds without any.
         """
-        while True:
-            records = self._trace.read_records(timeout)
-            self._complain()
-            if not records:
-                if words := self._counts.words():
-                    note(f"NOTE: {words}")
-                return b""
-            lines = []
-            for record in records:
-                if not isinstance(record, Header):
-                    self._counts.add(record)
-                    lines.append(text(record, ""))
-            if lines:
-                return "".join(lines).encode("utf-8", "surrogateescape")
-
-    def _complain(self) -> None:
-        problems = self._trace.problems()
-        for words in problems[self._said :]:
-            note(f"WARNING: {words}")
-        self._said = len(problems)
+        records = self._records.read(timeout)
+        if not records and (words := self._records.counts.words()):
+            note(f"NOTE: {words}")
+        return "".join(text(record, "") for record in records).encode("utf-8", "surrogateescape")

@@ -19,7 +19,7 @@ class Records:
         self._trace = trace
         self._parser = None if trace.is_raw else Parser(trace.formats().get, live=trace.terms.duration is None)
         self._is_over = False
-        self._said = 0
+        self._reported = 0
         self.counts = Counts()
         self.events = self.stacks = 0
 
@@ -32,24 +32,24 @@ class Records:
         """Return the next records; an empty list at the end.  Raise `TimeoutError` after a time without any."""
         while not self._is_over:
             records = self._trace.named(self._next(timeout))
-            found: list[Record] = [record for record in records if not isinstance(record, Header)]
-            for record in found:
+            shown: list[Record] = [record for record in records if not isinstance(record, Header)]
+            for record in shown:
                 self.counts.add(record)
                 self.events += isinstance(record, Event)
                 self.stacks += isinstance(record, StackTrace)
-            if found:
-                return found
+            if shown:
+                return shown
         return []
 
     def _next(self, timeout: float) -> list[Record]:
         if self._parser is None:
-            found = self._trace.read_records(timeout)
-            self._is_over = not found
+            shown = self._trace.read_records(timeout)
+            self._is_over = not shown
             problems = self._trace.problems()
-            for words in problems[self._said :]:
+            for words in problems[self._reported :]:
                 note(f"WARNING: {words}")
-            self._said = len(problems)
-            return found
+            self._reported = len(problems)
+            return shown
         if self._trace.terms.duration is not None:
             self._trace.wait(timeout)
             data, self._is_over = b"".join(self._trace.chunks()), True

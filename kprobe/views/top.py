@@ -8,6 +8,7 @@ import time
 from importlib.util import find_spec
 
 from kprobe.options.trace_words import definitions_and_filter
+from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracing.tracer import Tracer
 from kprobe.views.records import Records
 from kprobe_text.figures.rates import Rates, text
@@ -49,7 +50,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     with trace:
         for notice in trace.notices:
             note(f"WARNING: {notice}")
-        play: Callable[[], None] | None = getattr(tracefs, "play", None)
+        play = Capabilities(tracefs).play
         if play is not None:
             play()
         if on_screen:

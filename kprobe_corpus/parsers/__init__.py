@@ -1,11 +1,10 @@
-"""Tests for any parser of trace text: its records compared with the truth, and a search for texts that fool it.
+"""A parser and texts with their truth come in, and what the parser misreads goes out: `kprobe test-parser`.
 
     kprobe test-parser -- CMD …        CMD reads a text on its standard input and answers in JSON Lines
     from kprobe_corpus.parsers import answer  # makes such a CMD of a Python function
 
-Uses `kprobe_corpus.traces` for the texts; `breaking` imports hypothesis when it searches.  Start with `comparison`,
-then `running` and `report`; docs/guides/readers.md is for users; docs/reference/reader-schema.md is the
-language of answers.
+Start with `testing`: `running` runs the parser, `answers` reads what it says, `comparison` compares, `reports` shows.
+docs/guides/readers.md is for users, docs/reference/reader-schema.md the language of answers.
 """
 
 TYPE_CHECKING = False

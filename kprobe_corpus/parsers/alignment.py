@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CALL = ("function", "kind", "depth", "duration")
 CONTEXT = ("name", "timestamp", "task", "pid", "cpu", "address", "text", "count", *CALL)
-PLACE = ("type", "name", "timestamp", "cpu", "pid", *CALL)  # what shows which record another one is
+IDENTITY = ("type", "name", "timestamp", "cpu", "pid", *CALL)  # what shows which record another one is
 ALIKE = 0.5  # of what two records could have in common, so much they have if they are about the same
 _CELLS = 40_000  # of a table of likeness at most
 
@@ -22,7 +22,7 @@ _CELLS = 40_000  # of a table of likeness at most
 def align(truths: Sequence[Record], answers: Sequence[Record], same: Callable[[int, int], bool]) -> list[Pair]:
     """Return the pairs, in the order of the texts; `same` says whether two records agree in all that they say.
 
-    Records that agree are pairs first, then those of the same `PLACE`, then those that are most alike.
+    Records that agree are pairs first, then those of the same `IDENTITY`, then those that are most alike.
     """
     first = 0
     end, answers_end = len(truths), len(answers)
@@ -31,68 +31,76 @@ def align(truths: Sequence[Record], answers: Sequence[Record], same: Callable[[i
     while end > first and answers_end > first and same(end - 1, answers_end - 1):
         end, answers_end = end - 1, answers_end - 1
     pairs: list[Pair] = [(number, number) for number in range(first)]
-    for about, said in _gaps(truths, answers, range(first, end), range(first, answers_end), _place):
-        if isinstance(about, int):
-            pairs.append((about, said.start))
+    for true_range, answered in _gaps(truths, answers, range(first, end), range(first, answers_end), _identity):
+        if isinstance(true_range, int):
+            pairs.append((true_range, answered.start))
         else:
-            pairs += _most_alike(truths, answers, about, said)
+            pairs += _most_alike(truths, answers, true_range, answered)
     pairs += [(end + number, answers_end + number) for number in range(len(truths) - end)]
     return pairs
 
 
-def _place(record: Record) -> Hashable:
-    return tuple(record.get(key) for key in PLACE)
+def _identity(record: Record) -> Hashable:
+    return tuple(record.get(key) for key in IDENTITY)
 
 
 def _gaps(
-    truths: Sequence[Record], answers: Sequence[Record], about: range, said: range, key: Callable[[Record], Hashable]
+    truths: Sequence[Record],
+    answers: Sequence[Record],
+    true_range: range,
+    answered: range,
+    key: Callable[[Record], Hashable],
 ) -> Iterator[tuple[int | range, range]]:
     """Yield records that `key` shows to be the same, as a number and a range of one, and what lies between these."""
     from difflib import SequenceMatcher
 
-    left, right = [key(truths[number]) for number in about], [key(answers[number]) for number in said]
-    at, said_at = about.start, said.start
+    left, right = [key(truths[number]) for number in true_range], [key(answers[number]) for number in answered]
+    start, answered_start = true_range.start, answered.start
     for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-        begin, said_begin = about.start + block.a, said.start + block.b
-        if begin > at or said_begin > said_at:
-            yield range(at, begin), range(said_at, said_begin)
+        begin, said_begin = true_range.start + block.a, answered.start + block.b
+        if begin > start or said_begin > answered_start:
+            yield range(start, begin), range(answered_start, said_begin)
         for number in range(block.size):
             yield begin + number, range(said_begin + number, said_begin + number + 1)
-        at, said_at = begin + block.size, said_begin + block.size
+        start, answered_start = begin + block.size, said_begin + block.size
 
 
-def _most_alike(truths: Sequence[Record], answers: Sequence[Record], about: range, said: range) -> list[Pair]:
+def _most_alike(truths: Sequence[Record], answers: Sequence[Record], true_range: range, answered: range) -> list[Pair]:
     """Pair the records of a gap so that they are as alike as can be, in their order."""
-    if not about or not said or len(about) * len(said) > _CELLS:
-        both = min(len(about), len(said))
-        pairs: list[Pair] = [(about[number], said[number]) for number in range(both)]
-        return [*pairs, *((number, None) for number in about[both:]), *((None, number) for number in said[both:])]
-    best = [[0.0] * (len(said) + 1) for _ in range(len(about) + 1)]
-    for row in range(len(about) - 1, -1, -1):
-        for column in range(len(said) - 1, -1, -1):
-            like = likeness(truths[about[row]], answers[said[column]])
+    if not true_range or not answered or len(true_range) * len(answered) > _CELLS:
+        both = min(len(true_range), len(answered))
+        pairs: list[Pair] = [(true_range[number], answered[number]) for number in range(both)]
+        return [
+            *pairs,
+            *((number, None) for number in true_range[both:]),
+            *((None, number) for number in answered[both:]),
+        ]
+    best = [[0.0] * (len(answered) + 1) for _ in range(len(true_range) + 1)]
+    for row in range(len(true_range) - 1, -1, -1):
+        for column in range(len(answered) - 1, -1, -1):
+            like = likeness(truths[true_range[row]], answers[answered[column]])
             paired = best[row + 1][column + 1] + like if like >= ALIKE else 0.0
             best[row][column] = max(paired, best[row + 1][column], best[row][column + 1])
-    return list(_way(best, truths, answers, about, said))
+    return list(_way(best, truths, answers, true_range, answered))
 
 
 def _way(
-    best: list[list[float]], truths: Sequence[Record], answers: Sequence[Record], about: range, said: range
+    best: list[list[float]], truths: Sequence[Record], answers: Sequence[Record], true_range: range, answered: range
 ) -> Iterator[Pair]:
     row = column = 0
-    while row < len(about) and column < len(said):
-        like = likeness(truths[about[row]], answers[said[column]])
+    while row < len(true_range) and column < len(answered):
+        like = likeness(truths[true_range[row]], answers[answered[column]])
         if like >= ALIKE and best[row][column] == best[row + 1][column + 1] + like:
-            yield about[row], said[column]
+            yield true_range[row], answered[column]
             row, column = row + 1, column + 1
         elif best[row][column] == best[row + 1][column]:
-            yield about[row], None
+            yield true_range[row], None
             row += 1
         else:
-            yield None, said[column]
+            yield None, answered[column]
             column += 1
-    yield from ((number, None) for number in about[row:])
-    yield from ((None, number) for number in said[column:])
+    yield from ((number, None) for number in true_range[row:])
+    yield from ((None, number) for number in answered[column:])
 
 
 def likeness(truth: Record, answer: Record) -> float:
@@ -102,9 +110,9 @@ def likeness(truth: Record, answer: Record) -> float:
     if answer["type"] != truth["type"] or answer["type"] == NO_RECORD:
         return 0.0
     shared = [key for key in CONTEXT if key in truth and key in answer]
-    fields, said = truth.get("fields") or {}, answer.get("fields") or {}
-    names = [*fields, *(name for name in said if name not in fields)]
+    fields, answered = truth.get("fields") or {}, answer.get("fields") or {}
+    names = [*fields, *(name for name in answered if name not in fields)]
     parts = [truth[key] == answer[key] for key in shared]
     if names and "fields" in truth and "fields" in answer:
-        parts.append(sum(name in fields and fields[name] == said.get(name, ...) for name in names) / len(names))
+        parts.append(sum(name in fields and fields[name] == answered.get(name, ...) for name in names) / len(names))
     return sum(parts) / len(parts) if parts else ALIKE

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"([^\s+]+)\+0x([0-9a-f]+)(?:/0x[0-9a-f]+)?(?: \[[^\s\]]+\])
 
 
 def read(output: bytes) -> list[Record]:
-    """Return the records of an answer, in its order; a line that is none is one of the type "no record"."""
+    """Return the records of an answer, in its order; a line that isn't a record becomes one of the type "no record"."""
     records = []
     for number, line in enumerate(output.split(b"\n"), 1):
         if line.strip():

@@ -150,12 +150,12 @@ def _baseline(demand: _Demand) -> Baseline | None:
 
 def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
     """Compare the results with the baseline, and write that if it is to be written."""
-    scope, results = _scope(demand), report.found.results
+    scope, results = _scope(demand), report.tally.results
     if not before.scope.corpus:
         before = Baseline(scope, frozenset(baseline.failures(results)))
         baseline.write(demand.baseline, before)
         change = baseline.change(before, results, scope)
-        return Results(report.found, change, f"{demand.baseline}: written, {len(change.known)} known")
+        return Results(report.tally, change, f"{demand.baseline}: written, {len(change.known)} known")
     change = baseline.change(before, results, scope)
     said = f"{demand.baseline}: {len(change.known)} known, {len(change.new)} new, {len(change.repaired)} repaired"
     if "--update-baseline" in demand.switches:
@@ -163,12 +163,12 @@ def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
         said += ", which are struck off" if change.repaired else ""
     elif change.repaired:
         said += ": --update-baseline strikes them off"
-    return Results(report.found, change, said)
+    return Results(report.tally, change, said)
 
 
 def _searched(demand: _Demand) -> tuple[int, str]:
-    from kprobe_corpus.parsers import findings
-    from kprobe_corpus.parsers.breaking import confirm, kernels, renderer, search
+    from kprobe_corpus.breaking import findings
+    from kprobe_corpus.breaking.search import confirm, kernels, renderer, search
 
     chosen = kernels(",".join(demand.lists["--kernels"]))
     if demand.confirm:
@@ -192,9 +192,9 @@ def _parser(demand: _Demand) -> Reader:
 
 
 def _with_options(found: list[Entry], options: list[str]) -> list[Entry]:
-    """Return the entries that have all of these options; "plain" is none."""
-    wanted = set() if options == ["plain"] else set(options)
-    chosen = [entry for entry in found if _fits(set(entry.about.get("options", ())), wanted, options)]
+    """Return the entries that have all of these options; "plain" means no option."""
+    required = set() if options == ["plain"] else set(options)
+    chosen = [entry for entry in found if _fits(set(entry.about.get("options", ())), required, options)]
     if not chosen:
         known = sorted({option for entry in found for option in entry.about.get("options", ())})
         raise CorpusError(f"no text has the options {','.join(options)}; there are: plain, {', '.join(known)}")
@@ -210,8 +210,8 @@ def _with_dat(found: list[Entry]) -> list[Entry]:
     return chosen
 
 
-def _fits(has: set[str], wanted: set[str], options: list[str]) -> bool:
-    return wanted <= has if wanted or not options else not has
+def _fits(has: set[str], required: set[str], options: list[str]) -> bool:
+    return required <= has if required or not options else not has
 
 
 def _processors() -> int:

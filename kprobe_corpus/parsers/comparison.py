@@ -51,18 +51,18 @@ class Judgement(NamedTuple):
 class Comparison(NamedTuple):
     """The readings of a text that aren't plainly right, how many are, and what the parser said something of.
 
-    `said` are types and, of those of events, keys as "event.flags".
+    `reported` are types and, of those of events, keys as "event.flags".
     """
 
     right: int
     readings: tuple[Judgement, ...]
-    said: frozenset[str]
+    reported: frozenset[str]
 
 
 def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
     """Compare an answer with the truth.  What the parser never says of any text is for `settle` to leave out."""
     answers = [answer for answer in answers if answer["type"] != _SWITCH]
-    said = frozenset(_said(answers))
+    reported = frozenset(_reported(answers))
     cache: dict[tuple[int, int], tuple[Misreading, ...]] = {}
 
     def misread(number: int, answer: int) -> tuple[Misreading, ...]:
@@ -74,7 +74,7 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
     right, readings, last = 0, [], 0
     is_open = False  # nobody can tell where the record before ends
     for number, answer in align(
-        truths, answers, lambda number, answer: not _of(misread(number, answer), said, truths[number]["type"])
+        truths, answers, lambda number, answer: not _of(misread(number, answer), reported, truths[number]["type"])
     ):
         if number is None:
             assert answer is not None
@@ -92,22 +92,22 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
             readings.append(Judgement(number, truths[number], answers[answer], wrong))
         else:
             right += 1
-    return Comparison(right, tuple(readings), said)
+    return Comparison(right, tuple(readings), reported)
 
 
-def settle(found: Comparison, said: Collection[str]) -> Comparison:
-    """Leave out what a parser says nothing of; `said` is what it says something of in any text."""
-    right, readings = found.right, []
-    for reading in found.readings:
+def settle(comparison: Comparison, reported: Collection[str]) -> Comparison:
+    """Leave out what a parser says nothing of; `reported` is what it says something of in any text."""
+    right, readings = comparison.right, []
+    for reading in comparison.readings:
         kind = (reading.truth or reading.answer or {})["type"]
-        if reading.answer is None and kind not in said:
+        if reading.answer is None and kind not in reported:
             continue
-        wrong = tuple(_of(reading.misread, said, kind))
+        wrong = tuple(_of(reading.misread, reported, kind))
         if wrong:
             readings.append(reading._replace(misread=wrong))
         else:
             right += 1
-    return Comparison(right, tuple(readings), found.said)
+    return Comparison(right, tuple(readings), comparison.reported)
 
 
 def of_types(records: Sequence[Record], types: Collection[str]) -> list[Record]:
@@ -115,12 +115,12 @@ def of_types(records: Sequence[Record], types: Collection[str]) -> list[Record]:
     return [record for record in records if not types or record["type"] in (*types, UNPARSED, NO_RECORD)]
 
 
-def unsaid(truths: Sequence[Record], said: Collection[str]) -> set[str]:
+def unsaid(truths: Sequence[Record], reported: Collection[str]) -> set[str]:
     """Return what of a truth a parser that says that much can't be held to."""
-    return {word for word in _said(truths) if word not in said and word.partition(".")[0] in (*said, word)}
+    return {word for word in _reported(truths) if word not in reported and word.partition(".")[0] in (*reported, word)}
 
 
-def _said(records: Sequence[Record]) -> Iterator[str]:
+def _reported(records: Sequence[Record]) -> Iterator[str]:
     seen: set[tuple[str, ...]] = set()
     for record in records:
         keys = (record["type"], *record)
@@ -130,10 +130,12 @@ def _said(records: Sequence[Record]) -> Iterator[str]:
             yield from (f"{record['type']}.{key}" for key in record if key not in _UNCOMPARED[:-1])
 
 
-def _of(misread: Sequence[Misreading], said: Collection[str], kind: str) -> list[Misreading]:
+def _of(misread: Sequence[Misreading], reported: Collection[str], kind: str) -> list[Misreading]:
     """Return what was misread of keys that the parser says something of."""
     return [
-        one for one in misread if one.kind != MISSING or not one.key or "." in one.key or f"{kind}.{one.key}" in said
+        one
+        for one in misread
+        if one.kind != MISSING or not one.key or "." in one.key or f"{kind}.{one.key}" in reported
     ]
 
 
@@ -193,44 +195,31 @@ def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
 
 
 def _fields(expected: Record, answer: Record, ambiguous: Collection[str]) -> Iterator[Misreading]:
-    said, guessed = answer["fields"], answer.get("guessed", ())
+    answered, guessed = answer["fields"], answer.get("guessed", ())
     # what a string can forge is other records, and where it ends itself
     is_partial = answer.get("complete") is False or answer.get("forgeable") is True
     for name, value in expected.items():
-        if name not in said:
+        if name not in answered:
             # it may stand in what is said to be a guess
             is_guessed = bool(guessed) and name in ambiguous
             yield Misreading(MARKED if is_partial or is_guessed else MISSING, f"fields.{name}", value, None)
-        elif not _is_same(value, said[name]):
-            yield Misreading(MARKED if is_partial or name in guessed else WRONG, f"fields.{name}", value, said[name])
-    for name, value in said.items():
+        elif not _is_same(value, answered[name]):
+            yield Misreading(
+                MARKED if is_partial or name in guessed else WRONG, f"fields.{name}", value, answered[name]
+            )
+    for name, value in answered.items():
         if name not in expected:
             yield Misreading(MARKED if is_partial or name in guessed else INVENTED, f"fields.{name}", None, value)
 
 
-def _are_same_task(expected: object, said: object) -> bool:
+def _are_same_task(expected: object, answered: object) -> bool:
     """Whether two names differ in blanks at their beginning alone, which are the column's, too."""
-    return isinstance(expected, str) and isinstance(said, str) and expected.lstrip(" ") == said.lstrip(" ")
+    return isinstance(expected, str) and isinstance(answered, str) and expected.lstrip(" ") == answered.lstrip(" ")
 
 
-def _is_same(expected: object, said: object) -> bool:
-    return type(expected) is type(said) and expected == said
+def _is_same(expected: object, answered: object) -> bool:
+    return type(expected) is type(answered) and expected == answered
 
 
-__all__ = [
-    "EVENT",
-    "FAULTS",
-    "INVENTED",
-    "KINDS",
-    "MARKED",
-    "MISSING",
-    "RIGHT",
-    "WRONG",
-    "Comparison",
-    "Judgement",
-    "Misreading",
-    "compare",
-    "of_types",
-    "settle",
-    "unsaid",
-]
+__all__ = ["EVENT", "FAULTS", "INVENTED", "KINDS", "MARKED", "MISSING", "RIGHT", "WRONG"]
+__all__ += ["Comparison", "Judgement", "Misreading", "compare", "of_types", "settle", "unsaid"]

@@ -156,10 +156,7 @@ class StayingProgram(Program):
 
 
 def _start(
-    argv: list[str],
-    stdin: IO[bytes] | socket.socket,
-    more: Mapping[str, str],
-    errors: IO[bytes],
+    argv: list[str], stdin: IO[bytes] | socket.socket, more: Mapping[str, str], errors: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(

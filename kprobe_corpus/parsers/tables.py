@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 LONGEST = 160  # characters of a value that are shown
 
 
-def text(found: Tally) -> str:
+def text(tally: Tally) -> str:
     """Return the report: options and defects by kernel, how much was misread, and examples of each defect."""
-    return "\n".join([grids(found), *(shown(one) for one in examples(found)), summary(found)])
+    return "\n".join([grids(tally), *(shown(one) for one in examples(tally)), summary(tally)])
 
 
-def grids(found: Tally) -> str:
+def grids(tally: Tally) -> str:
     """Return the tables of options and of defects."""
-    return "\n".join([grid(found, "options", options_of), grid(found, "defect", defects_of)])
+    return "\n".join([grid(tally, "options", options_of), grid(tally, "defect", defects_of)])
 
 
-def summary(found: Tally) -> str:
+def summary(tally: Tally) -> str:
     """Say in a few lines how many records were read rightly, and what the parser says nothing of."""
-    total = found.counts().get("", Counter())
-    said = [f"{total[kind]} {kind}" for kind in KINDS if total.get(kind)]
-    said += [f"{total[kind]} times {kind}" for kind in (CRASHED, HUNG) if total.get(kind)]
-    lines = [f"{_count(len(found.results), 'text')} in {found.seconds:.1f} s: {', '.join(said) or 'no records'}"]
-    if found.silent:
-        lines.append(f"not compared, as the parser never reports it: {', '.join(sorted(found.silent))}")
+    total = tally.counts().get("", Counter())
+    counts = [f"{total[kind]} {kind}" for kind in KINDS if total.get(kind)]
+    counts += [f"{total[kind]} times {kind}" for kind in (CRASHED, HUNG) if total.get(kind)]
+    lines = [f"{_count(len(tally.results), 'text')} in {tally.seconds:.1f} s: {', '.join(counts) or 'no records'}"]
+    if tally.silent:
+        lines.append(f"not compared, as the parser never reports it: {', '.join(sorted(tally.silent))}")
     return "".join(line + "\n" for line in lines)
 
 
-def grid(found: Tally, title: str, key: Callable[[Result], Collection[str]], *, markdown: bool = False) -> str:
+def grid(tally: Tally, title: str, key: Callable[[Result], Collection[str]], *, markdown: bool = False) -> str:
     """Return a table with a row for each name and a column for each kernel: how many records were misread.
 
     "." is none, "?" none but some are marked, "-" no such text.
     """
-    kernels = list(found.counts(kernel_of))
-    by_name = found.counts(lambda result: [f"{name}\0{result.entry.kernel}" for name in key(result)])
+    kernels = list(tally.counts(kernel_of))
+    by_name = tally.counts(lambda result: [f"{name}\0{result.entry.kernel}" for name in key(result)])
     names = sorted({name.partition("\0")[0] for name in by_name}, key=lambda name: (name != "plain", name))
     rows = [[name, *(cell(by_name.get(f"{name}\0{kernel}")) for kernel in kernels)] for name in names]
     return table([[title, *kernels], *rows], markdown=markdown)
@@ -82,17 +82,17 @@ def shown(one: Example) -> str:
         lines.append(f"    {one.text}")
     if one.misread is not None:
         what = f"{one.misread.key} " if one.misread.key else ""
-        kind, _, expected, said = one.misread
+        kind, _, expected, answered = one.misread
         lines.append(f"  {what}expected  {'nothing' if kind == INVENTED else _value(expected)}")
-        lines.append(f"  {what}said      {'nothing' if kind == MISSING else _value(said)}")
+        lines.append(f"  {what}said      {'nothing' if kind == MISSING else _value(answered)}")
     if one.words:
         lines.append(f"  {one.words}")
     return "".join(line + "\n" for line in lines)
 
 
 def _value(value: object) -> str:
-    said = value if isinstance(value, str) and " isn't a record: " in value else _json(value)
-    return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+    text = value if isinstance(value, str) and " isn't a record: " in value else _json(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def _json(value: object) -> str:

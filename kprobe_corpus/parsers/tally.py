@@ -52,17 +52,17 @@ class Tally(NamedTuple):
 
     def counts(self, key: Callable[[Result], Collection[str]] = lambda result: ("",)) -> dict[str, Counter[str]]:
         """Count records by kind, and crashed and hung commands, by what `key` says of a result."""
-        found: dict[str, Counter[str]] = {}
+        tally: dict[str, Counter[str]] = {}
         for result in self.results:
             own = count(result)
             for name in key(result):
-                found.setdefault(name, Counter()).update(own)
-        return found
+                tally.setdefault(name, Counter()).update(own)
+        return tally
 
 
 def tally(results: Sequence[Result], types: Collection[str], seconds: float) -> Tally:
     """Count settled results."""
-    said = {word for result in results for word in result.found.said} | (set(types) or {EVENT})
+    said = {word for result in results for word in result.comparison.reported} | (set(types) or {EVENT})
     silent: set[str] = set()
     for result in results:
         silent |= unsaid(of_types(result.entry.truth(), types), said)
@@ -71,8 +71,8 @@ def tally(results: Sequence[Result], types: Collection[str], seconds: float) -> 
 
 def count(result: Result) -> Counter[str]:
     """Count the records of one result by kind, and how its command ended."""
-    counts: Counter[str] = Counter({RIGHT: result.found.right})
-    counts.update(reading.kind for reading in result.found.readings)
+    counts: Counter[str] = Counter({RIGHT: result.comparison.right})
+    counts.update(reading.kind for reading in result.comparison.readings)
     if result.state != ANSWERED:
         counts[result.state] += 1
     counts["entries"] = 1
@@ -103,10 +103,10 @@ def misread(counts: Counter[str]) -> int:
     return sum(counts[kind] for kind in MARK_MISREAD)
 
 
-def examples(found: Tally) -> list[Example]:
+def examples(tally: Tally) -> list[Example]:
     """Return for each defect the shortest entry that was misread; defects that have the same one are told together."""
     shortest: dict[str, Result] = {}
-    for result in found.results:
+    for result in tally.results:
         if not result.is_well:
             for defect in defects_of(result):
                 best = shortest.setdefault(defect, result)
@@ -127,23 +127,23 @@ def example(result: Result, defects: tuple[str, ...] = ()) -> Example:
     """Return the first line of an entry that was misread."""
     entry = result.entry
     head = (defects, entry.kernel, entry.name, entry.about.get("lines", 0))
-    faults = [one for one in result.found.readings if one.kind != MARKED]
+    faults = [one for one in result.comparison.readings if one.kind != MARKED]
     # what is no record at all is told first, as what follows from it is of no interest
     reading = next((one for one in faults if (one.answer or {}).get("type") == NO_RECORD), next(iter(faults), None))
-    if reading is None or (result.state != ANSWERED and not result.found.right):
+    if reading is None or (result.state != ANSWERED and not result.comparison.right):
         return Example(*head, result.state, 0, "", None, result.words)
     line, text = line_of(entry.text, entry.truth(), reading.number) if reading.truth is not None else (0, "")
     worst = next(one for one in reading.misread if one.kind == reading.kind)
     return Example(*head, reading.kind, line, text, worst, result.words)
 
 
-def as_dict(found: Tally) -> dict[str, Any]:
+def as_dict(tally: Tally) -> dict[str, Any]:
     """Give the report as JSON has it: the totals, each entry, and the examples."""
     return {
-        "is_well": found.is_well,
-        "seconds": round(found.seconds, 3),
-        "total": dict(found.counts().get("", Counter())),
-        "never_said": sorted(found.silent),
+        "is_well": tally.is_well,
+        "seconds": round(tally.seconds, 3),
+        "total": dict(tally.counts().get("", Counter())),
+        "never_said": sorted(tally.silent),
         "entries": [
             {
                 "kernel": result.entry.kernel,
@@ -155,13 +155,13 @@ def as_dict(found: Tally) -> dict[str, Any]:
                 "seconds": round(result.seconds, 4),
                 **({"ended": result.words} if result.words else {}),
             }
-            for result in found.results
+            for result in tally.results
         ],
         "examples": [
             {
                 **{key: value for key, value in one._asdict().items() if key != "misread"},
                 **({} if one.misread is None else one.misread._asdict()),
             }
-            for one in examples(found)
+            for one in examples(tally)
         ],
     }

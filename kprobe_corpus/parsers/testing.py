@@ -27,7 +27,7 @@ class Result(NamedTuple):
     state: str
     words: str
     seconds: float
-    found: Comparison
+    comparison: Comparison
     output: bytes = b""  # where it is kept
 
     @property
@@ -38,7 +38,7 @@ class Result(NamedTuple):
     @property
     def is_well(self) -> bool:
         """False if a record was misread, or the command crashed or hung."""
-        return self.state == ANSWERED and all(reading.kind == "marked" for reading in self.found.readings)
+        return self.state == ANSWERED and all(reading.kind == "marked" for reading in self.comparison.readings)
 
 
 class Reader(NamedTuple):
@@ -60,8 +60,8 @@ class Reader(NamedTuple):
         truths, answers = entry.truth(), read(outcome.output)
         if self.file == DAT:
             truths, answers = sizeless(entry.dat_truth()), sizeless(answers)
-        found = compare(of_types(truths, self.types), of_types(answers, self.types))
-        return Result(entry, outcome.state, outcome.words, outcome.seconds, found)
+        comparison = compare(of_types(truths, self.types), of_types(answers, self.types))
+        return Result(entry, outcome.state, outcome.words, outcome.seconds, comparison)
 
 
 def variables(entry: Entry) -> dict[str, str]:
@@ -110,7 +110,9 @@ def ask_all(parser: Reader, entries: Sequence[Entry], done: Callable[[int], None
     return settled(results, parser.types)
 
 
-def settled(results: Sequence[Result], types: Collection[str] = (), said: Collection[str] = ()) -> list[Result]:
-    """Return the results without what the parser says nothing of in any text; `said` is what it said elsewhere."""
-    everything = {word for result in results for word in result.found.said} | (set(types) or {EVENT}) | set(said)
-    return [result._replace(found=settle(result.found, everything)) for result in results]
+def settled(results: Sequence[Result], types: Collection[str] = (), reported: Collection[str] = ()) -> list[Result]:
+    """Return the results without what the parser says nothing of in any text; `reported` is what it said elsewhere."""
+    everything = (
+        {word for result in results for word in result.comparison.reported} | (set(types) or {EVENT}) | set(reported)
+    )
+    return [result._replace(comparison=settle(result.comparison, everything)) for result in results]

@@ -58,7 +58,7 @@ class TraceText:
         for number, record in enumerate(answers, 1):
             record.setdefault("line", number)
         found = compare(of_types(self.entry.truth(), types), of_types(answers, types))
-        result = Result(self.entry, ANSWERED, "", 0.0, settle(found, {*found.said, *types}))
+        result = Result(self.entry, ANSWERED, "", 0.0, settle(found, {*found.reported, *types}))
         if not result.is_well:
             raise AssertionError(shown(example(result)))
         return True

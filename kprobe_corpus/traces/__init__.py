@@ -1,10 +1,10 @@
-"""Traces of many kernels, each with its true contents, for testing parsers of trace text: `kprobe corpus`.
+"""Installed archives come in, and traces of many kernels go out, each with its truth: `kprobe corpus`.
 
     from kprobe_corpus.traces import entries
     for entry in entries(kernels=["6.*"], scenarios=["02_comms"]):
         entry.text, entry.truth(), entry.formats, entry.definitions, entry.about
 
-Uses nothing but `kprobe_text.entry_points`.  Start with `entry`, then `corpora`.
+Start with `entry`, then `corpora`.
 """
 
 from kprobe_corpus.traces.corpora import Corpus, corpora, entries

@@ -43,7 +43,7 @@ class Corpus:
 
 
 def corpora() -> list[Corpus]:
-    """Return the corpora that installed distributions bring; empty if there are none."""
+    """Return the corpora that installed distributions bring."""
     from importlib.metadata import entry_points
 
     found = []

@@ -73,7 +73,7 @@ class Entry:
         return self._records(TRUTH)
 
     def dat_truth(self) -> list[dict[str, Any]]:
-        """Give what the trace.dat says, likewise; without a file of that, what the text says."""
+        """Return what the trace.dat says, in the same form; without such a file, what the text says."""
         return self._records(DAT_TRUTH if DAT_TRUTH in self.files else TRUTH)
 
     @property

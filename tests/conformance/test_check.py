@@ -9,8 +9,8 @@ import pytest
 
 from kprobe.undo.owners import Owner
 from kprobe_check import Statement, statements
-from kprobe_check.answers import Asked
-from kprobe_check.meanings import remarks
+from kprobe_check.asking.asked_kernel import AskedKernel
+from kprobe_check.asking.meanings import remarks
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.profile import Profile
 
@@ -55,7 +55,7 @@ def simulated(recorded: Profile) -> Any:
 def test_what_a_kernel_makes_of_well_known_probes(tracefs: Any, simulated: Any) -> None:
     each = asked_for()
     assert len(each) > 60
-    real, expected = Asked(tracefs, Owner(1)), Asked(simulated, Owner(1))
+    real, expected = AskedKernel(tracefs, Owner(1)), AskedKernel(simulated, Owner(1))
     before = tracefs.read("dynamic_events")
     answers = [(one.text, real.ask(one), expected.ask(one)) for one in each]
     assert [answer for answer in answers if answer[1] != answer[2]] == []

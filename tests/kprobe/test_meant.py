@@ -12,11 +12,11 @@ import pytest
 from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.definitions.definition import parse
+from kprobe.definitions.file_symbols import offset
 from kprobe.definitions.foreign import meant
-from kprobe.definitions.symbols_of_files import offset
 from kprobe.errors import DefinitionError, KprobeError, Unsupported
 from kprobe.tracefs.tracefs import Tracefs
-from kprobe_check.checking import check
+from kprobe_check.asking.checking import check
 from kprobe_sim import SimulatedKernel
 
 KERNELS = ("5.10", "6.1", "7.3")

@@ -12,7 +12,7 @@ from kprobe import Unsupported, open_tracefs
 from kprobe.tracefs.kernels import Kernel, UnknownKernel, chosen
 from kprobe.undo.owners import this_process
 from kprobe_check import Finding, NoKernel, Statement, check
-from kprobe_check.answers import Asked
+from kprobe_check.asking.asked_kernel import AskedKernel
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.tree.files.inprocess import SimTracefs
 
@@ -304,7 +304,7 @@ def test_nothing_is_left_in_a_kernel_that_others_use(monkeypatch: pytest.MonkeyP
     tracefs.write("events/kprobes/theirs/filter", b"a == 1\n")
     tracefs.write("events/sched/sched_switch/filter", b"next_pid == 7\n")
     before = tracefs.read("dynamic_events")
-    monkeypatch.setattr("kprobe_check.checking.open_tracefs", lambda spec: tracefs)
+    monkeypatch.setattr("kprobe_check.asking.checking.open_tracefs", lambda spec: tracefs)
     texts = [
         *("p:theirs vfs_write a=%di", "filter: a == 3", "p:mine vfs_write", "trigger: traceoff"),
         *(
@@ -328,7 +328,7 @@ def test_a_kernel_that_does_not_permit_it(monkeypatch: pytest.MonkeyPatch) -> No
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     monkeypatch.setattr(tracefs, "write", denied)
-    monkeypatch.setattr("kprobe_check.checking.open_tracefs", lambda spec: tracefs)
+    monkeypatch.setattr("kprobe_check.asking.checking.open_tracefs", lambda spec: tracefs)
     from kprobe import NotPermitted
 
     with pytest.raises(NotPermitted, match="kprobe_events: Permission denied"):
@@ -379,11 +379,11 @@ def test_kernels_without_dynamic_events(series: str, answers: list[str]) -> None
     assert said == answers
 
 
-def old(series: str, *lines: bytes) -> tuple[SimulatedKernel, Asked]:
+def old(series: str, *lines: bytes) -> tuple[SimulatedKernel, AskedKernel]:
     kernel = SimulatedKernel(series)
     for line in lines:
         kernel.tracefs.write("kprobe_events" if b"/bin" not in line else "uprobe_events", line)
-    return kernel, Asked(kernel.tracefs, this_process())
+    return kernel, AskedKernel(kernel.tracefs, this_process())
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_what_others_have_isnt_removed_with_ours_where_all_go() -> None:
     kernel = SimulatedKernel("2009")
     kernel.tracefs.write("kprobe_events", b"p:theirs do_sys_open\n")
     with pytest.raises(Unsupported, match=r"no way to remove one probe of several \(so nothing can be tried beside"):
-        Asked(kernel.tracefs, this_process())
+        AskedKernel(kernel.tracefs, this_process())
     assert kernel.tracefs.read("kprobe_events") == b"p:theirs do_sys_open+0\n"
 
 

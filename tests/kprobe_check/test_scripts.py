@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kprobe_check import Statement, statements
-from kprobe_check.shell.printing import Unclear, dollar_quoted, echo, printf
+from kprobe_check.sources.shell.printing import Unclear, dollar_quoted, echo, printf
 
 
 def asked(text: str, head: str = "#!/bin/bash\n") -> list[str]:

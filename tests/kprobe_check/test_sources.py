@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe_check import BadSource, Position, Statement, statements
-from kprobe_check.sources import FORMS, form
+from kprobe_check.sources.reading import FORMS, form
 
 WHERE = tuple[int, int, str, str]  # line, column, text, file
 

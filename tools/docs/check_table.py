@@ -20,9 +20,9 @@ from typing import NamedTuple
 from kprobe import open_tracefs
 from kprobe.tracefs.kernels import chosen
 from kprobe_check import Answer, Report, Statement, check, statements
-from kprobe_check.answers import Asked
-from kprobe_check.formats import markdown
-from kprobe_check.meanings import remarks
+from kprobe_check.asking.asked_kernel import AskedKernel
+from kprobe_check.asking.meanings import remarks
+from kprobe_check.output.formats import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "check-table.md"
@@ -99,7 +99,7 @@ def said(spec: str, each: Sequence[Statement]) -> list[tuple[Answer, tuple[str, 
     """Return what one kernel answers to statements, and what they mean there."""
     tracefs = open_tracefs(spec)
     try:
-        asked = Asked(tracefs, os.getpid())
+        asked = AskedKernel(tracefs, os.getpid())
         answers = [asked.ask(one) for one in each]
         found = [
             (answer, remarks(one, asked) if answer.is_taken else ()) for one, answer in zip(each, answers, strict=True)

@@ -1,4 +1,4 @@
-"""What `kprobe test-parser` prints of its results, and what of them is known already.
+"""Results of tests come in, and reports go out: tables, JSON, JUnit, annotations, and what changed since a baseline.
 
-Uses the rest of `kprobe_corpus.parsers` but its command.  Start with `forms`, then `baseline`.
+Start with `forms`, then `baseline`.
 """

@@ -95,7 +95,7 @@ def failures(results: Iterable[Result]) -> Iterator[Failure]:
         if result.state != ANSWERED:
             yield Failure(*place, result.state)
             continue
-        for reading in result.found.readings:
+        for reading in result.comparison.readings:
             for one in reading.misread:
                 if one.kind in FAULTS:
                     yield Failure(*place, one.kind, one.key, reading.number + 1)

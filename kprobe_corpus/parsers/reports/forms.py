@@ -28,55 +28,57 @@ MANY = 20  # failures that are listed, of those that are new and those that are 
 class Results(NamedTuple):
     """The results of all texts and, with a baseline, what is new and what is repaired beside it."""
 
-    found: Tally
+    tally: Tally
     change: Change | None = None
     words: str = ""  # what to say of the baseline
 
     @property
     def is_well(self) -> bool:
         """True if nothing was misread, or nothing but what the baseline knows."""
-        return self.found.is_well if self.change is None else not self.change.new
+        return self.tally.is_well if self.change is None else not self.change.new
 
-    def told(self) -> Tally:
+    def new_only(self) -> Tally:
         """Return the results without what the baseline knows."""
         if self.change is None:
-            return self.found
-        return self.found._replace(results=[_new(result, self.change.new) for result in self.found.results])
+            return self.tally
+        return self.tally._replace(results=[_new(result, self.change.new) for result in self.tally.results])
 
 
 def text(results: Results) -> str:
     """Return the report for people."""
     if results.change is None:
-        return tables.text(results.found)
-    new = results.told()
+        return tables.text(results.tally)
+    new = results.new_only()
     return "\n".join(
-        [tables.grids(results.found), *map(tables.shown, examples(new)), _changed(results)]
-    ) + tables.summary(results.found)
+        [tables.grids(results.tally), *map(tables.shown, examples(new)), _changed(results)]
+    ) + tables.summary(results.tally)
 
 
 def as_json(results: Results) -> str:
     """Return all that is known as JSON."""
-    said = as_dict(results.found)
+    report = as_dict(results.tally)
     if results.change is not None:
-        said["is_well"] = results.is_well
-        said["baseline"] = {
+        report["is_well"] = results.is_well
+        report["baseline"] = {
             "known": len(results.change.known),
-            "new": [one._asdict() for one in ordered(results.change.new)],
-            "repaired": [one._asdict() for one in ordered(results.change.repaired)],
+            "new": [sample._asdict() for sample in ordered(results.change.new)],
+            "repaired": [sample._asdict() for sample in ordered(results.change.repaired)],
         }
-    return json.dumps(said, indent=1) + "\n"
+    return json.dumps(report, indent=1) + "\n"
 
 
 def as_junit(results: Results) -> str:
     """Return JUnit's XML: a case for each text; one with nothing but what the baseline knows is skipped."""
-    pairs = zip(results.found.results, results.told().results, strict=True)
+    pairs = zip(results.tally.results, results.new_only().results, strict=True)
     return junit("kprobe test-parser", [_case(result, new) for result, new in pairs])
 
 
 def github(results: Results) -> str:
-    """Return an annotation for the shortest text with each defect that is misread, and a summary."""
-    lines = [annotation("error", tables.shown(one), _place(results, one)) for one in examples(results.told())]
-    return "".join(lines) + ("" if results.change is None else _changed(results)) + tables.summary(results.found)
+    """Return an annotation for the sample text with each defect that is misread, and a summary."""
+    lines = [
+        annotation("error", tables.shown(sample), _location(results, sample)) for sample in examples(results.new_only())
+    ]
+    return "".join(lines) + ("" if results.change is None else _changed(results)) + tables.summary(results.tally)
 
 
 FORMATS: dict[str, Callable[[Results], str]] = {"text": text, "json": as_json, "junit": as_junit, "github": github}
@@ -88,22 +90,22 @@ def _changed(results: Results) -> str:
     for title, found in (("new", results.change.new), ("repaired", results.change.repaired)):
         if found:
             listed = ordered(found)
-            lines += [f"{title}:", *(f"  {one}" for one in listed[:MANY])]
+            lines += [f"{title}:", *(f"  {sample}" for sample in listed[:MANY])]
             lines += [f"  and {len(listed) - MANY} more"] if len(listed) > MANY else []
     return "".join(f"{line}\n" for line in lines)
 
 
 def _new(result: Result, new: Collection[Failure]) -> Result:
     """Return a result without failures that aren't new."""
-    own = [one for one in failures([result]) if one in new]
+    own = [sample for sample in failures([result]) if sample in new]
     if result.state != ANSWERED:
-        return result if own else result._replace(state=ANSWERED, found=result.found._replace(readings=()))
+        return result if own else result._replace(state=ANSWERED, comparison=result.comparison._replace(readings=()))
     readings = []
-    for reading in result.found.readings:
-        keys = {(one.kind, one.key) for one in own if one.record == reading.number + 1}
-        misread = tuple(one for one in reading.misread if (one.kind, one.key) in keys)
+    for reading in result.comparison.readings:
+        keys = {(sample.kind, sample.key) for sample in own if sample.record == reading.number + 1}
+        misread = tuple(sample for sample in reading.misread if (sample.kind, sample.key) in keys)
         readings += [reading._replace(misread=misread)] if misread else []
-    return result._replace(found=result.found._replace(readings=tuple(readings)))
+    return result._replace(comparison=result.comparison._replace(readings=tuple(readings)))
 
 
 def _case(result: Result, new: Result) -> JUnitCase:
@@ -114,19 +116,27 @@ def _case(result: Result, new: Result) -> JUnitCase:
     if new.is_well:
         known = len(list(failures([result])))
         return about._replace(outcome=SKIPPED, message=f"{known} known failure{'s' * (known != 1)}")
-    one = example(new)
-    outcome, message = (FAILED, _message(one)) if new.state == ANSWERED else (ERROR, one.words)
-    return about._replace(outcome=outcome, message=message, text=tables.shown(one))
+    sample = example(new)
+    outcome, message = (FAILED, _message(sample)) if new.state == ANSWERED else (ERROR, sample.words)
+    return about._replace(outcome=outcome, message=message, text=tables.shown(sample))
 
 
-def _message(one: Example) -> str:
-    where = f"line {one.line}: " if one.line else ""
-    return f"{where}{one.kind}{f' {one.misread.key}' if one.misread is not None and one.misread.key else ''}"
+def _message(sample: Example) -> str:
+    where = f"line {sample.line}: " if sample.line else ""
+    return (
+        f"{where}{sample.kind}{f' {sample.misread.key}' if sample.misread is not None and sample.misread.key else ''}"
+    )
 
 
-def _place(results: Results, one: Example) -> dict[str, object]:
+def _location(results: Results, sample: Example) -> dict[str, object]:
     """Return where the text is, if it is a file of its own."""
-    entry = next(r.entry for r in results.found.results if (r.entry.kernel, r.entry.name) == (one.kernel, one.name))
+    entry = next(
+        r.entry for r in results.tally.results if (r.entry.kernel, r.entry.name) == (sample.kernel, sample.name)
+    )
     path = os.path.join(entry.place, entry.kernel, entry.name, TEXT)
     place: dict[str, object] = {"file": path} if os.path.isfile(path) else {}
-    return {**place, **({"line": one.line} if place and one.line else {}), "title": f"{one.kernel}/{one.name}"}
+    return {
+        **place,
+        **({"line": sample.line} if place and sample.line else {}),
+        "title": f"{sample.kernel}/{sample.name}",
+    }

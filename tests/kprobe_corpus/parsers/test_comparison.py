@@ -17,7 +17,7 @@ def event(number: int = 0, **more: Any) -> Record:
 
 def held(truths: list[Record], answers: list[Record]) -> Comparison:
     found = compare(truths, answers)
-    return settle(found, found.said)
+    return settle(found, found.reported)
 
 
 def misread(truth: Record, answer: Record) -> list[Misreading]:
@@ -131,7 +131,7 @@ def test_what_a_parser_never_says_isn_t_held_against_it() -> None:
     truths = [event(0, cpu=1, flags="....."), {"type": "lost", "cpu": 0, "count": 3}]
     answers = [event(0, cpu=1)]
     assert held(truths, answers).readings == ()
-    assert unsaid(truths, compare(truths, answers).said) == {"event.flags", "lost"}
+    assert unsaid(truths, compare(truths, answers).reported) == {"event.flags", "lost"}
 
 
 def test_what_it_says_elsewhere_is() -> None:
@@ -161,7 +161,7 @@ def test_types_that_are_asked_for_are_compared_whether_said_or_not() -> None:
     answers = [event()]
     types = ("event", "lost")
     found = compare(of_types(truths, types), of_types(answers, types))
-    assert [one.truth for one in settle(found, {*found.said, *types}).readings] == [
+    assert [one.truth for one in settle(found, {*found.reported, *types}).readings] == [
         {"type": "lost", "cpu": 0, "count": 3}
     ]
 
