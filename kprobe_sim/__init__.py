@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "SimulatedKernel", "Task", "Workload"]
 
 _HOMES = {
-    "Call": "hits.call",
+    "Call": "probes.hits.call",
     "SimulatedKernel": "kernel.simulated",
     "Task": "machine.task",
     "Workload": "kernel.workload",
