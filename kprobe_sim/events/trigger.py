@@ -68,7 +68,7 @@ class Snapshot(Trigger):
         depth += (1 + hit.held) * machine.profile.preemption
         head = _HEAD.pack(kind, flags | hit.in_nmi, depth & 0xFF, pid)
         for line in lines:
-            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), head, hit.at)
+            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), head, hit.timestamp)
 
 
 class StackTrace(Trigger):
@@ -78,7 +78,7 @@ class StackTrace(Trigger):
     follows_record = True
 
     def act(self, hit: Hit) -> None:
-        self.instance.write_stack(hit.cpu, hit.head, hit.frames, hit.at)
+        self.instance.write_stack(hit.cpu, hit.head, hit.frames, hit.timestamp)
 
 
 class EventSwitch(Trigger):

@@ -24,7 +24,7 @@ from kprobe_sim.language.primitives.kstrto import is_name
 from kprobe_sim.language.primitives.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, refused_register
 from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic import SyntheticEvent
 from kprobe_sim.records.field import Field
@@ -174,10 +174,8 @@ class Eprobes:
                 raise Refusal("NO_SYMBOL", errno=error.errno) from None
 
         arguments = compile_all(counted(words[2:choice], gates), scope, finished)
-        place = f"{system}.{event_name}".encode("latin-1")
-        event = ProbeEvent(
-            group, name or event_name, arguments, dyn_events.symbols, gates, place=place, switch=self._switch
-        )
+        traits = EventTraits(attached_to=f"{system}.{event_name}".encode("latin-1"), switch=self._switch)
+        event = ProbeEvent(group, name or event_name, arguments, dyn_events.symbols, gates, traits)
         if dyn_events.has_event(event.system, event.name):
             raise Refusal("EVENT_EXIST", 0, 0)
         dyn_events.add_event(event)

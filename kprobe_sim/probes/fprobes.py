@@ -30,7 +30,7 @@ from kprobe_sim.probes.command import (
     refused_register,
     split_return,
 )
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 
 _MAX_NAME = 63
@@ -96,10 +96,10 @@ class Fprobes(ProbeKind[Fprobe]):
         self._at: dict[int, dict[Fprobe, int]] = {}
         self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
 
-    def at(self, function: int) -> Mapping[Fprobe, int]:
-        """Return the fprobes on a function by its address, and how often each is on it.
+    def attached_to(self, function: int) -> Mapping[Fprobe, int]:
+        """Return the fprobes on the function at an address, and how often each is on it.
 
-        A pattern means a function as often as there are functions of its name.
+        A pattern matches a function as often as there are functions of its name.
         """
         return self._at.get(function, {})
 
@@ -139,9 +139,7 @@ class Fprobes(ProbeKind[Fprobe]):
             arguments,
             dyn_events.symbols,
             gates,
-            is_return=target.is_return,
-            is_attachable=True,
-            switch=self._switch,
+            EventTraits(is_return=target.is_return, is_attachable=True, switch=self._switch),
         )
         try:
             self.admit(Fprobe(self, event, target, arguments, maxactive))

@@ -18,7 +18,7 @@ from kprobe_sim.language.primitives.kstrto import ULONG_MAX
 from kprobe_sim.language.primitives.refusal import Printed, refuse
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.early_command import early_failure, read_early
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
 from kprobe_sim.probes.probe_profile import ProbeProfile
@@ -90,14 +90,9 @@ class Kprobes(ProbeKind[Kprobe]):
         dyn_events = self.dyn_events
         read = read_early if dyn_events.gates.early else read_creation
         creation = read(words, dyn_events.points, self._pointer, dyn_events.gates)
+        traits = EventTraits(creation.is_return, switch=None if dyn_events.gates.word_size == 8 else _unknown_machine)
         event = ProbeEvent(
-            creation.group,
-            creation.event,
-            creation.arguments,
-            dyn_events.symbols,
-            dyn_events.gates,
-            is_return=creation.is_return,
-            switch=None if dyn_events.gates.word_size == 8 else _unknown_machine,
+            creation.group, creation.event, creation.arguments, dyn_events.symbols, dyn_events.gates, traits
         )
         self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
 

@@ -14,6 +14,7 @@ from kprobe_sim.language.fetch.evaluate import Evaluate
 from kprobe_sim.language.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
 from kprobe_sim.machine.symbol_text import Covering, TextCache
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.columns import Part, Rows, Shown
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
@@ -88,13 +89,25 @@ class Probe:
 OnSwitch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
 
 
+class EventTraits(NamedTuple):
+    """What sets the events of one kind of probe apart from those of the others.
+
+    `attached_to` is the event whose name the trace shows in place of an address, None where records hold an address.
+    `in_program`: addresses are those of a program, whose symbols nobody knows.
+    """
+
+    is_return: bool = False
+    is_attachable: bool = False
+    attached_to: bytes | None = None
+    in_program: bool = False
+    switch: OnSwitch | None = None
+
+
 class ProbeEvent:
     """An event that one or more probes feed; all have the same arguments by name, type and count.
 
-    `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
-    turns a record into what the trace shows after the probe's place; `label` is the name as the trace shows it;
-    `place` is what it shows as the place where the record doesn't hold one, None where it does.  `in_program`: places
-    are addresses of a program, of which no symbols are known.
+    The host sets `id` when the event is added.  `start` is where the arguments begin in the record; `args_text`
+    turns a record into what the trace shows after the probe's address; `label` is the name as the trace shows it.
     """
 
     __slots__ = (
@@ -103,6 +116,7 @@ class ProbeEvent:
         "_padding",
         "_switch",
         "args_text",
+        "attached_to",
         "fields",
         "id",
         "in_program",
@@ -110,7 +124,6 @@ class ProbeEvent:
         "is_return",
         "label",
         "name",
-        "place",
         "print_fmt",
         "references",
         "start",
@@ -126,23 +139,19 @@ class ProbeEvent:
         arguments: Sequence[FetchArg],
         symbols: Covering,
         gates: Gates,
-        *,
-        is_return: bool = False,
-        is_attachable: bool = False,
-        place: bytes | None = None,
-        in_program: bool = False,
-        switch: OnSwitch | None = None,
+        traits: EventTraits,
     ) -> None:
+        attached_to = traits.attached_to
         self.system = system
         self.name = name
-        self.is_return = is_return
-        self.is_attachable = is_attachable
-        self.place = place
-        self.in_program = in_program
-        self._switch = switch
+        self.is_return = traits.is_return
+        self.is_attachable = traits.is_attachable
+        self.attached_to = attached_to
+        self.in_program = traits.in_program
+        self._switch = traits.switch
         self.id = 0
         self.references = 0
-        head = head_fields(gates.word_size, is_return=is_return) if place is None else ()
+        head = head_fields(gates.word_size, is_return=self.is_return) if attached_to is None else ()
         self.start = 8 + gates.word_size * len(head)
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
         self.print_fmt = print_format(arguments, head)
@@ -150,7 +159,7 @@ class ProbeEvent:
         self.args_text = ArgumentsText(arguments, self.start, symbols, joined=gates.early)
         self._array_length = gates.array_length_in_format
         self._padding = gates.third_common if gates.common_padding else ""
-        self._counted = gates.number_texts == "untyped" and place is None
+        self._counted = gates.number_texts == "untyped" and attached_to is None
 
     def switch(self, find: Find, on: bool) -> None:
         """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
@@ -182,13 +191,13 @@ class ProbeEvent:
     def _places(self, symbol: Symbolized) -> TextCache[bytes]:
         """Return the places that lines show, by the addresses in the records."""
 
-        def shown(addresses: bytes) -> bytes:
-            if self.place is not None:
-                return self.place
-            *function, place = (int.from_bytes(addresses[at : at + 8], "little") for at in range(0, len(addresses), 8))
+        def shown(words: bytes) -> bytes:
+            if self.attached_to is not None:
+                return self.attached_to
+            *function, hit = (int.from_bytes(words[start : start + 8], "little") for start in range(0, len(words), 8))
             if self.in_program:
-                return b" <- ".join([b"0x%x" % address for address in (place, *function)])
-            return b" <- ".join([symbol(place, True), *[symbol(address, False) for address in function]])
+                return b" <- ".join([b"0x%x" % address for address in (hit, *function)])
+            return b" <- ".join([symbol(hit, True), *[symbol(address, False) for address in function]])
 
         return TextCache(shown)
 

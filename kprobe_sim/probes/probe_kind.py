@@ -177,14 +177,14 @@ class ProbeKind(Generic[P]):
         """Return the probes of this kind that feed an event, oldest first."""
         return list(self._events.get(event, {}).values())
 
-    def wanted(self, there: Collection[P], instances: Instances) -> list[P]:
-        """Return those of some probes, oldest first, whose events an instance wants; the fewer are looked at."""
+    def enabled(self, probes: Collection[P], instances: Instances) -> list[P]:
+        """Return those of some probes whose events are enabled in an instance, oldest first."""
         events = instances.enabled_events()
-        if len(there) <= len(events):
-            probes = [probe for probe in there if instances.enabled(probe.event)]
+        if len(probes) <= len(events):  # look at the fewer of the two
+            enabled = [probe for probe in probes if instances.enabled(probe.event)]
         else:
-            probes = [probe for event in events for probe in self.of(event) if probe in there]
-        return sorted(probes, key=_AGE)
+            enabled = [probe for event in events for probe in self.of(event) if probe in probes]
+        return sorted(enabled, key=_AGE)
 
     def create(self, line: str, words: list[str]) -> None:
         """Make what a line defines; raise Refusal, or Declined if it is of another kind."""

@@ -21,7 +21,7 @@ from kprobe_sim.language.primitives.refusal import Declined, Printed, Refusal, r
 from kprobe_sim.machine.machine_files import FileFacts
 from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.early_command import check_names, read_head
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 from kprobe_sim.probes.probe_profile import ProbeProfile
 
@@ -172,16 +172,8 @@ class Uprobes(ProbeKind[Uprobe]):
 
     def _event(self, group: str, name: str, arguments: tuple[FetchArg, ...], *, is_return: bool) -> ProbeEvent:
         dyn_events = self.dyn_events
-        return ProbeEvent(
-            group,
-            name,
-            arguments,
-            dyn_events.symbols,
-            dyn_events.gates,
-            is_return=is_return,
-            in_program=True,
-            switch=self._switch,
-        )
+        traits = EventTraits(is_return, in_program=True, switch=self._switch)
+        return ProbeEvent(group, name, arguments, dyn_events.symbols, dyn_events.gates, traits)
 
     def free(self, entry: DynEvent) -> None:
         super().free(entry)

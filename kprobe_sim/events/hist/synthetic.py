@@ -48,20 +48,11 @@ class SyntheticTarget:
         (pid,) = struct.unpack_from("<i", record, 4)
         task = self._machine.tasks.get(pid) or Task(pid, sample.comm)
         recorder = self._recorder
-        frames = list(sample.frames)
+        hit = Hit(sample.cpu, sample.comm, record[:8], list(sample.frames), sample.timestamp)
         for file in list(self._instances.enabled(self._event)):
             if not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
-            recorder.emit(
-                file,
-                task,
-                record,
-                lambda: Hit(sample.cpu, sample.comm, record[:8], frames, sample.at),
-                lambda: frames,
-                cpu=sample.cpu,
-                comm=sample.comm,
-                at=sample.at,
-            )
+            recorder.emit(file, task, record, hit)
 
 
 class SyntheticTargets:

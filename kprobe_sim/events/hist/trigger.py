@@ -77,10 +77,10 @@ class HistTrigger(HistogramTrigger):
             hit.cpu,
             hit.comm if record[4:8] != b"\0\0\0\0" else b"<idle>",
             hit.frames,
-            lambda: clock.stamp(hit.at),
+            lambda: clock.stamp(hit.timestamp),
             ns2usecs if clock.in_ns else int,
             [],
-            hit.at,
+            hit.timestamp,
         )
         self.data.count(sample)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.static.allocations import EXEC, FORK, Allocation
-from kprobe_sim.events.static.emission import Emission
+from kprobe_sim.events.static.emission import Context, Emission
 from kprobe_sim.events.static.static_record import FieldValue
 from kprobe_sim.events.static.syscall_numbers import syscall_number
 from kprobe_sim.events.static.user_memory import user_value
@@ -69,7 +69,8 @@ class TaskLife:
             return
         if statics.has(system, name):
             known = {field.name for field in statics.event(f"{system}/{name}").filter_fields()}
-            statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
+            fields = {key: value for key, value in fields.items() if key in known}
+            statics.emit(f"{system}/{name}", task, fields, Context(cpu=cpu))
 
     def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
         """task_newtask, sched_process_fork, sched_wakeup_new; before them what is allocated."""

@@ -64,9 +64,11 @@ class Call(NamedTuple):
 class Callee(NamedTuple):
     """A function that is called: where its arguments are, and the bits that each of them and its result fills.
 
-    `arguments` are those in registers; the others are `stacked`, of which there may be more than its parameters.
+    `here` is the probed address.  `arguments` are those in registers; the others are `stacked`, and may be more than
+    the function has parameters.
     """
 
+    here: int
     arguments: Sequence[tuple[str, int]]
     stacked: Sequence[int]
     result: int
@@ -106,15 +108,15 @@ class CallResolver:
         self._symbols = symbols.version
         return entry
 
-    def callee(self, function: str) -> Callee:
-        """Return what fills the registers of a function."""
+    def callee(self, function: str, here: int) -> Callee:
+        """Return what fills the registers of a function that is probed at an address."""
         prototype = self._machine.profile.prototype(function)
         parameters = prototype.parameters if prototype else ()
         result = prototype.returns if prototype else None
         masks = [_mask(parameter.type) for parameter in parameters]
         padded = [*masks, *[_MASK] * len(ARGUMENT_REGISTERS)]
         in_registers = tuple(zip(ARGUMENT_REGISTERS, padded, strict=False))
-        return Callee(in_registers, masks[len(ARGUMENT_REGISTERS) :], _mask(result))
+        return Callee(here, in_registers, masks[len(ARGUMENT_REGISTERS) :], _mask(result))
 
     def chain(self, call: Call) -> tuple[int, ...]:
         """Return the return addresses, the caller's first.  Raises ValueError for names that there aren't."""
@@ -128,18 +130,11 @@ class CallResolver:
         return chain
 
     def state(
-        self,
-        call: Call,
-        callee: Callee,
-        here: int,
-        chain: tuple[int, ...],
-        comm: bytes,
-        current: Current,
-        depth: int,
+        self, call: Call, callee: Callee, chain: tuple[int, ...], comm: bytes, current: Current, depth: int
     ) -> State:
-        """Return the registers, memory and stack of a call that came by `chain`, at the probed address `here`.
+        """Return the registers, memory and stack of a call that came by `chain`, at the probed address.
 
-        `depth` is how many calls of the task this one is made within.
+        `depth` is how many calls of the task are under way around this one.
         """
         memory = CallMemory(self._machine.memory, call.memory)
         registers = _BASE.copy()
@@ -157,8 +152,8 @@ class CallResolver:
         if call.registers:
             for name, value in call.registers.items():
                 registers[name] = value & _MASK
-        registers["ip"] = here + 1
-        return tuple.__new__(State, (registers, memory, stack, comm, 0, current, b"", None, None))
+        registers["ip"] = callee.here + 1
+        return State(registers, memory, stack, comm, current=current)
 
     def _stacked(self, args: Sequence[int | str | bytes], callee: Callee, memory: CallMemory) -> Iterator[int]:
         """Yield the arguments that are on the stack."""

@@ -13,7 +13,7 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Symbolized
 from kprobe_sim.language.fetch.argument import FetchArg
 from kprobe_sim.machine.symbol_text import Covering
-from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, ProbeEvent
 from kprobe_sim.records.columns import Part, Rows, Shown
 from kprobe_sim.records.field import Field
 
@@ -39,7 +39,7 @@ class FirstEvent(ProbeEvent):
     def __init__(
         self, name: str, system: str, arguments: Sequence[FetchArg], symbols: Covering, gates: Gates, *, is_return: bool
     ) -> None:
-        super().__init__(system, name, arguments, symbols, gates, is_return=is_return)
+        super().__init__(system, name, arguments, symbols, gates, EventTraits(is_return))
         self._arguments = tuple(arguments)
         self._named = gates.first_names
         count = (self.start - 8) // 8
