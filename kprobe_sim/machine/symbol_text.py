@@ -1,4 +1,4 @@
-"""Addresses as the kernel's %pS prints them, and texts cached by the bytes that they are made from."""
+"""Addresses as the kernel's %pS prints them, and a cache of texts by the bytes that they are made from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kept = TypeVar("Kept")
 
 
 class Covering(Protocol):
-    """What knows which symbol covers an address."""
+    """A table that knows which symbol covers an address."""
 
     def at(self, address: int) -> Symbol | None: ...
 
@@ -26,7 +26,7 @@ def symbol_text(symbols: Covering, address: int) -> str:
 
 
 class TextCache(dict[bytes, Kept]):
-    """Texts by the bytes of a record that they are made from, made once; with a `limit`, no more than that are kept."""
+    """Texts by the bytes of a record that they are made from, each made once; at most `limit` of them, 0 for any."""
 
     __slots__ = ("_limit", "_make")
 

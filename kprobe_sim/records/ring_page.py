@@ -47,7 +47,7 @@ class RingEntry(NamedTuple):
 class Page:
     """One page of a CPU's buffer: the records' bytes in a row, where each ends, and when it was written.
 
-    There is no object for each of them: a buffer holds as many bytes as it says, and 10 more for each record.
+    There is no object for each record: a page takes the bytes of its records, and 10 more for each.
     """
 
     __slots__ = ("data", "ends", "padding", "read", "read_bytes", "stamps", "used")
@@ -59,18 +59,18 @@ class Page:
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
-        self.padding = 0  # bytes at the end that no event can have any more, and that no reader has passed
+        self.padding = 0  # bytes at the end that no event can use, and that no reader has passed
 
     def __len__(self) -> int:
         return len(self.ends)
 
     @property
     def stamp(self) -> int:
-        """The time that the first event's delta counts from: its own."""
+        """The time from which the first event's delta counts: that event's time."""
         return self.stamps[0] if self.ends else 0
 
     def records(self, places: slice) -> list[bytes]:
-        """Return records that stand side by side, oldest first."""
+        """Return a slice of the records, oldest first."""
         ends, start = self.ends[places], self._start(places.start)
         size = self.ends[0] if ends else 0
         if size and self.ends == _ends_of(size)[: len(self)]:  # all of one size: a sixth of the time
@@ -79,7 +79,7 @@ class Page:
         return [data[start : (start := end)] for end in ends]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
-        """Return the next entry that no reader has consumed, which is after so many losses."""
+        """Return the next entry that no reader has consumed, with the number of losses before it."""
         index = self.read
         return RingEntry(self.stamps[index], cpu, bytes(self.data[self._start(index) : self.ends[index]]), lost)
 
@@ -90,7 +90,7 @@ class Page:
         return event_length(self.ends[index] - self._start(index)) + extend
 
     def read_stamp(self) -> int:
-        """Return the time that the next event's delta counts from, when the page is read from there."""
+        """Return the time from which the next event's delta counts, if the page is read from there."""
         return self.stamps[self.read - 1] if self.read else self.stamp
 
     def _start(self, index: int) -> int:
@@ -99,7 +99,7 @@ class Page:
 
 @cache  # of some thousand sizes at most
 def _ends_of(size: int) -> array[int]:
-    """Return where records of one size end that fill a page."""
+    """Return the ends of the records in a page that is full of records of one size."""
     return array("H", range(size, PAGE_DATA, size))
 
 

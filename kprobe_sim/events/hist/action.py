@@ -98,7 +98,7 @@ def _check_parameters(parameters: Sequence[str], most: int, complain: Complain) 
 class Maker(Protocol):
     """Who makes the histogram that an action belongs to."""
 
-    def complain(self, fault: HistFault, at: str) -> None: ...
+    def complain(self, fault: HistFault, word: str) -> None: ...
 
     def target(self, name: str) -> SyntheticTarget | None: ...
 
@@ -179,9 +179,9 @@ class MadeAction:
             raise refused(maker.complain, HistFault.SYNTH_EVENT_NOT_FOUND, name)
         target.hold(1)
         try:
-            for place, parameter in enumerate(parameters):
+            for position, parameter in enumerate(parameters):
                 system, event, found = self._argument(parameter, maker, reader)
-                if not fits(target, found, place):
+                if not fits(target, found, position):
                     raise refused(maker.complain, HistFault.SYNTH_TYPE_MISMATCH, parameter.rpartition(".")[2])
                 self._arguments.append(data.refer(found, system, event))
             if len(parameters) != len(target.types):
@@ -212,13 +212,13 @@ class MadeAction:
             if found is None:
                 raise refused(maker.complain, HistFault.PARAM_NOT_FOUND, word[1:])
             return system, event, found
-        if is_own and (variable := self._own_field(word, maker, reader)) is not None:
+        if is_own and (variable := self._field_here(word, maker, reader)) is not None:
             return system, event, variable
         if not elsewhere[1]:
             raise refuse(errno.EINVAL)
         return system, event, maker.field_of(*elsewhere, word, reader)
 
-    def _own_field(self, name: str, maker: Maker, reader: ExpressionReader) -> HistField | None:
+    def _field_here(self, name: str, maker: Maker, reader: ExpressionReader) -> HistField | None:
         """Make a variable of a field of this very event; None, with a complaint in the log, if it can't be one."""
         try:
             made = self._field_variable(name, maker, reader)
@@ -245,10 +245,10 @@ class MadeAction:
         if self._text.handler != _MATCH:
             assert self._watched is not None
             assert self._tracked is not None
-            value = sample.values[self._watched.place]
+            value = sample.values[self._watched.slot]
             old = element.variables.get(self._tracked.index, 0)
-            place = RECORD_AT + STRING_SIZE * element.number  # what a string counts as: each entry has its own
-            number, before = value if isinstance(value, int) else place, old if isinstance(old, int) else 0
+            address = RECORD_AT + STRING_SIZE * element.number  # what a string counts as: each entry has its own
+            number, before = value if isinstance(value, int) else address, old if isinstance(old, int) else 0
             if number == before or (self._text.handler == _MAX and number < before):
                 return
             element.variables[self._tracked.index] = number
@@ -259,7 +259,7 @@ class MadeAction:
                 self._take_snapshot(number, element)
                 return
         if self._target is not None:
-            self._target.emit([sample.values[one.place] for one in self._arguments], sample)
+            self._target.emit([sample.values[one.slot] for one in self._arguments], sample)
 
     def _take_snapshot(self, number: int, element: Element) -> None:
         seen = self._snapshot[0] if self._snapshot else 0

@@ -84,7 +84,7 @@ class FieldVariable(NamedTuple):
 class SortKey(NamedTuple):
     """A field to sort by: its place among the fields that aren't variables, the hit count being 0."""
 
-    place: int
+    position: int
     descending: bool
 
 
@@ -149,7 +149,7 @@ class HistData:
                 return other
         reference = HistField(self, REFERENCE)
         copy_variable(reference, variable, system, event)
-        reference.place = len(self.references)
+        reference.slot = len(self.references)
         self.references.append(reference)
         return reference
 
@@ -167,7 +167,7 @@ class HistData:
         key = self._key(sample)
         values: list[SyntheticValue] = [0] * len(self.references)
         sample = sample._replace(values=values)
-        if not self._resolve(key, values, own=False):
+        if not self._resolve(key, values, local=False):
             return
         element, is_new = self.map.insert(key)
         if element is None:
@@ -182,7 +182,7 @@ class HistData:
         for variable in self.variables:
             element.variables[variable.index] = variable.value(sample)
         set_variables(element, self.field_variables, sample)
-        if self._resolve(key, values, own=True):
+        if self._resolve(key, values, local=True):
             for action in self.actions:
                 action.run(element, key, sample)
 
@@ -199,18 +199,18 @@ class HistData:
                 key += _U64.pack(value)
         return key
 
-    def _resolve(self, key: bytes, values: list[SyntheticValue], *, own: bool) -> bool:
+    def _resolve(self, key: bytes, values: list[SyntheticValue], *, local: bool) -> bool:
         """Fetch the values of the references: the histogram's own variables, or those of others."""
         for reference in self.references:
-            if (reference.variable_of is self) is not own:
+            if (reference.variable_of is self) is not local:
                 continue
             assert reference.variable_of is not None
             size = reference.variable_of.key_size  # of a longer key the other map looks at the start
             element = reference.variable_of.map.lookup(key[:size].ljust(size, b"\0"))
             if element is None or reference.index not in element.variables:
                 return False
-            values[reference.place] = element.variables[reference.index]
-            if reference.read_once and not own:
+            values[reference.slot] = element.variables[reference.index]
+            if reference.read_once and not local:
                 del element.variables[reference.index]
         return True
 
@@ -222,9 +222,9 @@ class HistData:
 
     def _comparison(self, key: SortKey) -> Compare:
         sign = -1 if key.descending else 1
-        if key.place < len(self.values):
-            return lambda a, b: sign * _order(a.sums[key.place], b.sums[key.place])
-        field = self.keys[key.place - len(self.values)]
+        if key.position < len(self.values):
+            return lambda a, b: sign * _order(a.sums[key.position], b.sums[key.position])
+        field = self.keys[key.position - len(self.values)]
         start, end = field.offset, field.offset + field.size
         if field.flags & STACKTRACE:
             return lambda a, b: 0

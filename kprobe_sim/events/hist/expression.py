@@ -137,14 +137,14 @@ class ExpressionReader:
             return None
         return text
 
-    def _reference(self, found: HistField, system: str, event: str, variable: str) -> HistField:
-        reference = self._data.refer(found, system, event)
+    def _reference(self, target: HistField, system: str, event: str, variable: str) -> HistField:
+        reference = self._data.refer(target, system, event)
         if not variable:
             return reference
         alias = HistField(self._data, ALIAS | VARIABLE, variable=variable)
         alias.operands = [reference]
         copy_variable(alias, reference, system, event)
-        alias.place = reference.place
+        alias.slot = reference.slot
         return alias
 
     def _constant(self, number: int, flags: int, variable: str) -> HistField:
@@ -240,13 +240,13 @@ class ExpressionReader:
         """Read an expression; it may be the start of a variable's, whose text ends then where it was taken apart."""
         if self._operators > _MOST_OPERATORS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        operator, at = self.operator_of(text)
+        operator, position = self.operator_of(text)
         if not operator:
             return self._only(text, flags, variable, start_of)
         if operator == "-()":
             return self._negated(text, flags, variable)
         self._operators += 1
-        left, right = text[:at], text[at + 1 :]
+        left, right = text[:position], text[position + 1 :]
         if start_of:
             self._assignments[start_of] = left
         if not left or not right:

@@ -88,7 +88,7 @@ class HistField:
         self.variable = variable
         self.variable_of: Histogram | None = None  # a variable's own histogram, or that of the one referred to
         self.index = -1  # of the variable
-        self.place = -1  # among the references of the histogram
+        self.slot = -1  # among the references of the histogram
         self.name: str | None = None
         self.system = self.event = ""
         self.operands: list[HistField] = []
@@ -118,14 +118,14 @@ class HistField:
         """Return its value: 64 bits, or a string."""
         flags = self.flags
         if flags & (REFERENCE | ALIAS):
-            return sample.values[self.place]
+            return sample.values[self.slot]
         if flags & CONSTANT:
             return self.constant
         if flags & HITCOUNT:
             return 1
         if flags & EXPRESSION:
             return self._computed(sample)
-        value = self._own_value(sample)
+        value = self._plain_value(sample)
         if not flags & (LOG2 | BUCKETS):
             return value
         if isinstance(value, bytes):
@@ -137,7 +137,7 @@ class HistField:
             return bits % 64 if self.data.gates.hist_log2_wraps else bits
         return value - value % self.buckets
 
-    def _own_value(self, sample: Sample) -> SyntheticValue:
+    def _plain_value(self, sample: Sample) -> SyntheticValue:
         """Return what is read of the hit, as it is."""
         flags = self.flags
         if flags & TIMESTAMP:
@@ -237,8 +237,8 @@ def is_stack(field: Field) -> bool:
 
 def read_stack(field: Field, record: bytes) -> bytes:
     """Return a call chain of a record: words, the number of addresses first."""
-    place = int.from_bytes(record[field.offset : field.offset + 4], "little")
-    words = record[place & 0xFFFF :][: 8 * (1 + STACK_DEPTH)]
+    location = int.from_bytes(record[field.offset : field.offset + 4], "little")
+    words = record[location & 0xFFFF :][: 8 * (1 + STACK_DEPTH)]
     count = int.from_bytes(words[:8], "little")
     return words[: 8 * (1 + count)]
 
@@ -255,11 +255,11 @@ def read(field: Field, record: bytes) -> SyntheticValue:
         return int(number) & _MASK
     if field.type.startswith("char["):
         return record[field.offset : field.offset + field.size].partition(b"\0")[0]
-    (place,) = struct.unpack_from("<I", record, field.offset)
-    start = place & 0xFFFF
+    (location,) = struct.unpack_from("<I", record, field.offset)
+    start = location & 0xFFFF
     if field.type.startswith("__rel_loc"):
         start += field.offset + field.size
-    return record[start : start + (place >> 16)].partition(b"\0")[0]
+    return record[start : start + (location >> 16)].partition(b"\0")[0]
 
 
 def compute(operator: str, first: int, second: int) -> int:

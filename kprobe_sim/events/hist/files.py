@@ -36,9 +36,11 @@ class HistFiles:
         """Return the synthetic event of that name, or None."""
         return self._targets.find(name)
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
+    def put(
+        self, file: EventFile, parameters: str, *, removes: bool = False, outer: ErrorReporter | None = None
+    ) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
-        maker = HistMaker(file, rest, self, removes=removes, outer=outer)
+        maker = HistMaker(file, parameters, self, removes=removes, outer=outer)
         trigger = maker.trigger()
         self._set_filter(trigger, maker.condition)
         if removes:

@@ -62,7 +62,7 @@ class HistMaker:
     def __init__(
         self,
         file: EventFile,
-        rest: str,
+        parameters: str,
         host: HistHost,
         *,
         removes: bool,
@@ -71,8 +71,10 @@ class HistMaker:
         self._file = file
         self.host = host
         self._outer = outer
-        self._command = f"hist:{rest}" if file.instance.machine.gates.hist_log_is_whole else rest[:_SHORT_COMMAND]
-        parameter, self.condition = _split_condition(rest)
+        self._command = (
+            f"hist:{parameters}" if file.instance.machine.gates.hist_log_is_whole else parameters[:_SHORT_COMMAND]
+        )
+        parameter, self.condition = _split_condition(parameters)
         gates = file.instance.machine.gates
         hides_minus = gates.hist_sym_offset and gates.hist_arithmetic
         self._parameter = parameter.replace(".sym-offset", ".symXoffset") if hides_minus else parameter
@@ -139,15 +141,15 @@ class HistMaker:
             return False
         return self.data.find_variable(name) is not None or variable_of(self._file, name) is not None
 
-    def complain(self, fault: HistFault, at: str) -> None:
+    def complain(self, fault: HistFault, word: str) -> None:
         """Put a fault into the error log, with the caret at the first place of a text in the command."""
         if fault in NEWER and not self._file.instance.machine.gates.hist_log_is_whole:
             return
         if self._outer is not None:
-            self._outer.complain(fault, at)
+            self._outer.complain(fault, word)
             return
         event = self._file.event
-        column = max(self._command.find(at), 0)
+        column = max(self._command.find(word), 0)
         self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", fault.text, self._command, column)
 
     def _attributes(self) -> HistAttributes:
@@ -195,9 +197,9 @@ class HistMaker:
             no_hitcount,
         )
 
-    def _check_room(self, variables: Sequence[object], at: str) -> None:
+    def _check_room(self, variables: Sequence[object], word: str) -> None:
         if len(variables) == _MOST_VARIABLES:
-            raise refused(self.complain, HistFault.TOO_MANY_VARS, at)
+            raise refused(self.complain, HistFault.TOO_MANY_VARS, word)
 
     def _variables(self) -> list[tuple[str, str]]:
         variables: list[tuple[str, str]] = []
@@ -280,18 +282,18 @@ class HistMaker:
             name, dot, modifier = text.partition(".")
             if not name:
                 raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
-            place = self._place(name)
+            position = self._sort_position(name)
             if dot and modifier not in ("descending", "ascending"):
                 raise refused(self.complain, HistFault.INVALID_SORT_MODIFIER, modifier)
-            data.sort.append(SortKey(place, modifier == "descending"))
+            data.sort.append(SortKey(position, modifier == "descending"))
 
-    def _place(self, name: str) -> int:
+    def _sort_position(self, name: str) -> int:
         """Return where a field to sort by is; of those after it no name is asked (gate `hist_names_pile_up`)."""
         if name == "hitcount":
             return 0
-        for place, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
+        for position, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
             if field.label() == name:
-                return place
+                return position
         raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
 
 
@@ -299,23 +301,23 @@ def _has_variables(field: HistField) -> bool:
     return bool(field.flags & (VARIABLE | REFERENCE)) or any(_has_variables(operand) for operand in field.operands)
 
 
-def _same_keys(one: HistData, other: HistData) -> bool:
+def _same_keys(first: HistData, second: HistData) -> bool:
     """True if the histograms of two events have keys of the same types (compatible_keys)."""
-    return [(key.type, key.size, key.signed) for key in one.keys] == [
-        (key.type, key.size, key.signed) for key in other.keys
+    return [(key.type, key.size, key.signed) for key in first.keys] == [
+        (key.type, key.size, key.signed) for key in second.keys
     ]
 
 
-def _split_condition(rest: str) -> tuple[str, str | None]:
+def _split_condition(parameters: str) -> tuple[str, str | None]:
     """Find ` if ` and what follows.  Raises OSError EINVAL where nothing does."""
-    if rest.startswith("if"):
+    if parameters.startswith("if"):
         raise refuse(errno.EINVAL)
-    for match in _CONDITION.finditer(rest):
-        if match.start() >= len(rest) - 3:
+    for match in _CONDITION.finditer(parameters):
+        if match.start() >= len(parameters) - 3:
             raise refuse(errno.EINVAL)
-        if rest[match.end()] in " \t":
-            return rest[: match.start() - 1].strip(_BLANKS), rest[match.start() :].strip(_BLANKS)
-    return rest, None
+        if parameters[match.end()] in " \t":
+            return parameters[: match.start() - 1].strip(_BLANKS), parameters[match.start() :].strip(_BLANKS)
+    return parameters, None
 
 
 def _bits(text: str) -> int:

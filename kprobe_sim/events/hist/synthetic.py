@@ -68,11 +68,11 @@ class SyntheticTargets:
         return SyntheticTarget(self._instances, self._recorder, event) if isinstance(event, SyntheticEvent) else None
 
 
-def fits(target: SyntheticTarget, variable: HistField, place: int) -> bool:
+def fits(target: SyntheticTarget, variable: HistField, position: int) -> bool:
     """True if a variable can be the value of a field."""
-    if place >= len(target.types):
+    if position >= len(target.types):
         return False
-    field = target.types[place]
+    field = target.types[position]
     if not variable.data.gates.synthetic_fits_by_size:
         return field.type == variable.type
     if "char[" in variable.type and field.is_string and field.is_dynamic:

@@ -44,7 +44,9 @@ def trigger_line(data: HistData, filter_text: str, *, paused: bool) -> str:
     parts.append("vals=" + ",".join([*values, *(value.text() for value in data.values[1:])]))
     if data.variables:
         parts.append(",".join(variable.text() for variable in data.variables))
-    parts.append("sort=" + ",".join(_sort_text(data, key.place) + ".descending" * key.descending for key in data.sort))
+    parts.append(
+        "sort=" + ",".join(_sort_text(data, key.position) + ".descending" * key.descending for key in data.sort)
+    )
     parts.append(f"size={1 << data.attributes.bits}")
     if data.has_time:
         parts.append(f"clock={data.attributes.clock}")
@@ -62,10 +64,10 @@ def _key_name(data: HistData, key: HistField) -> str:
     return data.stack_name if key.field is None else f"{key.field.name}.stacktrace"
 
 
-def _sort_text(data: HistData, place: int) -> str:
-    if not place:
+def _sort_text(data: HistData, position: int) -> str:
+    if not position:
         return "hitcount"
-    return [*data.values, *data.keys][place].text()
+    return [*data.values, *data.keys][position].text()
 
 
 def histogram_text(data: HistData, line: str) -> str:

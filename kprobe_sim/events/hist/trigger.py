@@ -16,7 +16,7 @@ from kprobe_sim.machine.clock import ns2usecs
 class ErrorReporter(Protocol):
     """Who says in the error log what is wrong with a trigger."""
 
-    def complain(self, fault: HistFault, at: str) -> None: ...
+    def complain(self, fault: HistFault, word: str) -> None: ...
 
 
 class HistHost(Protocol):
@@ -30,7 +30,9 @@ class HistHost(Protocol):
         """Return the synthetic event of that name, or None."""
         ...
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
+    def put(
+        self, file: EventFile, parameters: str, *, removes: bool = False, outer: ErrorReporter | None = None
+    ) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
         ...
 

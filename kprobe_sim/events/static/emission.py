@@ -31,7 +31,7 @@ _CONTEXTS: Mapping[str, tuple[int, int]] = {
     "signal/signal_deliver": (_IRQS_OFF, 1),
 }
 _WAKEUPS = frozenset(["sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new"])
-_STRINGS = 0xFFFFFFFF90000000  # where strings of the kernel's code lie, after the recorded kernels
+_STRINGS = 0xFFFFFFFF90000000  # where strings of the kernel's code lie, as on the recorded kernels
 
 
 class Context(NamedTuple):
@@ -77,11 +77,11 @@ class Emission:
         return found
 
     def has(self, system: str, name: str) -> bool:
-        """True if the kernel has that static event."""
+        """Return True if the kernel has that static event."""
         return self._events.static.find(system, name) is not None
 
-    def is_wanted(self, system: str, name: str) -> bool:
-        """True if some instance wants that static event."""
+    def is_enabled(self, system: str, name: str) -> bool:
+        """Return True if the static event is enabled in some instance."""
         return bool(self._instances.enabled(self._events.static.find(system, name)))
 
     def emit(self, name: str, task: Task, fields: Mapping[str, FieldValue], context: Context = _USUAL) -> None:
@@ -154,14 +154,14 @@ class Emission:
             found = [self._task(fields, "pid", "comm")]
         else:
             return []
-        return [one for one in found if one is not None]
+        return [task for task in found if task is not None]
 
     def _task(self, fields: Mapping[str, FieldValue], pid: str, comm: str) -> Task | None:
         number, name = fields.get(pid), fields.get(comm, "")
         return Task(number, name) if isinstance(number, int) and isinstance(name, str | bytes) else None
 
     def _intern(self, text: bytes) -> int:
-        """Return the address of a string of the kernel's own: a recorded one, or one that is put there."""
+        """Return the address of one of the kernel's strings: a recorded one, or one that is added."""
         found = self._by_text.get(text) or self._addresses.get(text)
         if found is None:
             found = _STRINGS + 0x100 * len(self._addresses)

@@ -100,15 +100,15 @@ def _split_type(body: str, column: int) -> tuple[str, _TypeText]:
 
 
 def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType:
-    own = scope.own
-    if (own is None or not own.comm_has_any_type) and (
+    sources = scope.sources
+    if (sources is None or not sources.comm_has_any_type) and (
         expression in ("$comm", "$COMM") or expression.startswith('\\"')
     ):
         if written.length or written.text not in (None, "string"):
             raise Refusal(scope.gates.string_type_message, written.column)
         return STRING_TYPE
     found = find_type(written.text, scope.gates)
-    if found is None or (own is not None and written.text in own.unknown_types):
+    if found is None or (sources is not None and written.text in sources.unknown_types):
         raise Refusal("BAD_TYPE", written.column)
     return found
 

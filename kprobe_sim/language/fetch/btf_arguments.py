@@ -38,7 +38,7 @@ class Path(NamedTuple):
     column: int
 
 
-class Found(NamedTuple):
+class Variable(NamedTuple):
     """A variable found: `parameter` by its index (None: the return value), and what its fields lead to.
 
     `type` is None where BTF doesn't know the function.
@@ -72,7 +72,7 @@ def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
     return name, rest, after
 
 
-def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Found:
+def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Variable:
     """Find what NAME[->FIELD[.FIELD]..] or $retval[->FIELD..] means.  Raises Refusal."""
     name, rest, after = split_variable(text, column)
     types, signature = function
@@ -81,7 +81,7 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
         if types is None or signature is None:
             if rest is not None:
                 raise Refusal("NO_BTF_ENTRY", after)
-            return Found(None, (), None, (0, 0), column)
+            return Variable(None, (), None, (0, 0), column)
         if signature.returns == VOID:
             raise Refusal("NO_RETVAL", column)
         kind = signature.returns
@@ -95,8 +95,8 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
         kind = signature.parameters[index][1]
     kind = types.resolve(kind)
     if rest is None:
-        return Found(index, (), kind, (0, 0), column)
-    return Found(index, *follow_fields(types, rest, after, pointer=kind))
+        return Variable(index, (), kind, (0, 0), column)
+    return Variable(index, *follow_fields(types, rest, after, pointer=kind))
 
 
 def follow_fields(

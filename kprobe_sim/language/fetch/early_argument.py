@@ -50,7 +50,7 @@ def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
         return Source(From.STACK_POINTER)
     if name.startswith("stack") and is_digit(name, 5):
         number = kstrtoul(name[5:], 10)
-        if scope.own is None and number > scope.stack_size // scope.gates.word_size:
+        if scope.sources is None and number > scope.stack_size // scope.gates.word_size:
             raise wrong
         return None if kind.is_string else Source(From.STACK, number=number)
     if scope.gates.early_arguments and name.startswith("arg") and is_digit(name, 3):
@@ -76,7 +76,7 @@ def _memory(text: str, scope: Scope) -> Expression | None:
     if is_digit(text, 0):
         number = read_ulong(text, scope.gates.word_size)
         return Expression(Source(From.IMMEDIATE, number=number), (Deref(0),), 0, 0)
-    if scope.own is not None:  # a program's: @+OFFSET in its file
+    if scope.sources is not None:  # a program's: @+OFFSET in its file
         if not text.startswith("+"):
             raise OSError(errno.EINVAL, text)
         return Expression(Source(From.FILE_OFFSET, number=kstrtol(text[1:])), (Deref(0),), 0, 0)
@@ -89,7 +89,7 @@ def _memory(text: str, scope: Scope) -> Expression | None:
 def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
     """Read an expression; None where nothing gives it as that type.  Raises OSError."""
     first = text[:1]
-    if scope.own is not None and first != "%" and not scope.gates.uprobe_memory:
+    if scope.sources is not None and first != "%" and not scope.gates.uprobe_memory:
         raise OSError(errno.EINVAL, text)
     if first == "$":
         variable = _variable(text[1:], kind, scope)
@@ -108,12 +108,12 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
             return None
         base = early_type(None, scope.gates)
         assert base is not None
-        found = _read_whole(inner, base, scope)
+        found = _read_expression(inner, base, scope)
         return found._replace(derefs=(*found.derefs, Deref(distance)))
     return None
 
 
-def _read_whole(text: str, kind: FetchType, scope: Scope) -> Expression:
+def _read_expression(text: str, kind: FetchType, scope: Scope) -> Expression:
     """Read an expression that there has to be a way to fetch.  Raises Printed or OSError."""
     found = _read(text, kind, scope)
     if found is None:
@@ -147,7 +147,7 @@ def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
         kind = STRING_TYPE
     if kind is None:
         raise Printed(errno.EINVAL, f"Unsupported type: {written}", source="trace_probe")
-    expression = _read_whole(text, kind, scope)
+    expression = _read_expression(text, kind, scope)
     bits = _bitfield(written, kind)
     store = Store.STRING if kind.is_string else Store.MEMORY if expression.derefs else Store.RAW
     return FetchArg(name, body, kind, 0, expression, store, bool(expression.derefs), bits, offset, kind.size)

@@ -16,7 +16,7 @@ from kprobe_sim.language.fetch.argument import FetchArg, Store
 from kprobe_sim.language.fetch.event_field import compile_field
 from kprobe_sim.language.fetch.expression import Deref, From, Source
 from kprobe_sim.language.fetch.faults import CountedMemory, Faults, plain
-from kprobe_sim.language.fetch.strings import Text, compile_plain_string, compile_string, place_texts
+from kprobe_sim.language.fetch.strings import Text, compile_plain_string, compile_string, lay_out_texts
 from kprobe_sim.language.primitives.kstrto import ULONG_MAX
 from kprobe_sim.machine.state import State, fetch, is_kernels
 from kprobe_sim.machine.symbol_text import Covering
@@ -301,7 +301,7 @@ def compile_exactly(
             if isinstance(value, SparseBytes):
                 holes += [hole._replace(offset=offset + hole.offset) for hole in value.holes]
             values[index] = value
-        locations, tail, unwritten = place_texts([text(state) for text in texts.values()], layout.size)
+        locations, tail, unwritten = lay_out_texts([text(state) for text in texts.values()], layout.size)
         for index, location in zip(texts, locations, strict=True):
             values[index] = location if len(location) > _LOCATION else int.from_bytes(location, "little")
         holes += [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]

@@ -82,7 +82,7 @@ class Expression(NamedTuple):
         return self.derefs[-1] if self.derefs and not self.derefs[-1].per_cpu else None
 
 
-class OwnSources(Protocol):
+class ProbeSources(Protocol):
     """What an argument may start from at probes that aren't kprobes.
 
     `comm_has_any_type`: $comm and strings have the type that is written.  `may_cast`: it needs no function's entry or
@@ -108,7 +108,7 @@ class Scope(NamedTuple):
     at_entry: bool
     gates: Gates
     function: Function = Function()
-    own: OwnSources | None = None
+    sources: ProbeSources | None = None
     first: int = 0
     stack_size: int = STACK_SIZE
 
@@ -259,7 +259,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
 
 
 def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
-    if not scope.is_return and not scope.at_entry and (scope.own is None or not scope.own.may_cast):
+    if not scope.is_return and not scope.at_entry and (scope.sources is None or not scope.sources.may_cast):
         raise Refusal("NOSUP_BTFARG_TYPES", column)
     cast = read_typecast(text, column)
     expression = read_expression(cast.inner, scope, cast.inner_column, level + 1)
@@ -274,8 +274,8 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
 
     `level` counts the expressions around it.
     """
-    if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
-        return own
+    if scope.sources is not None and (sources := scope.sources.read(text, scope, column)) is not None:
+        return sources
     gates = scope.gates
     if nested := _nested(text, gates):
         if gates.nesting is not None and level >= gates.nesting:

@@ -257,7 +257,7 @@ def compile_string(
     count, keeps = argument.length or 1, gates.failed_element_keeps_room
     unfollowed = Text((), count, fails=True)
     if not derefs and source.kind in (From.TEXT, From.COMM):
-        return _compile_own_text(source, count, user=user, keeps_room=keeps)
+        return _compile_event_text(source, count, user=user, keeps_room=keeps)
     if argument.length:
         return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
 
@@ -278,7 +278,7 @@ def compile_string(
     return single
 
 
-def _compile_own_text(source: Source, count: int, *, user: bool, keeps_room: bool) -> Callable[[State], Text]:
+def _compile_event_text(source: Source, count: int, *, user: bool, keeps_room: bool) -> Callable[[State], Text]:
     """Compile a text that the kernel has itself: an immediate string, or the task's name.
 
     Event probes take it as an array and as a user's string too: of an array the kernel reads the first element and
@@ -324,7 +324,7 @@ def _compile_array(
     return array
 
 
-def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
+def lay_out_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
     """Write strings after the fixed part of a record, which ends at byte `start`.
 
     Returns the data locations of each text (length << 16 | offset), the bytes after the fixed part, and what of

@@ -104,10 +104,6 @@ class ArgumentsText:
         self._conversions = conversions
         self._unpack, self.fixed = layout.unpack_from, itemgetter(slice(layout.size))
 
-    def whole(self, record: bytes) -> bytes:
-        """Return the text of one record at once."""
-        return self.template % (*self.values(record)[1:],)
-
     def values(self, record: bytes) -> list[Any]:
         """Return the addresses of a record, as bytes, and what the template takes."""
         found = [*self._unpack(record)]

@@ -73,9 +73,9 @@ def _end_of_variable(text: str, start: int, column: int) -> int:
     return end
 
 
-def _expect_arrow(text: str, at: int, column: int) -> None:
-    if text[at : at + 2] != "->":
-        raise Refusal("TYPECAST_REQ_FIELD", column + at)
+def _expect_arrow(text: str, position: int, column: int) -> None:
+    if text[position : position + 2] != "->":
+        raise Refusal("TYPECAST_REQ_FIELD", column + position)
 
 
 def read_typecast(text: str, column: int) -> Typecast:

@@ -116,13 +116,13 @@ def cpu_set_test(field: Field, kind: Kind, sign: str, chosen: frozenset[int], cp
     return scalar
 
 
-def _mask_test(offset: int, sign: str, wanted: int, cpus: int) -> Test:
+def _mask_test(offset: int, sign: str, bits: int, cpus: int) -> Test:
     every, size = (1 << cpus) - 1, (cpus + 63) // 64 * 8
 
     def mask(record: bytes, cpu: int, comm: bytes) -> bool:
         start, _ = _LOCATION.unpack_from(record, offset)
         have = int.from_bytes(record[start : start + size], "little") & every
-        return have & wanted != 0 if sign == "&" else (have == wanted) is (sign == "==")
+        return have & bits != 0 if sign == "&" else (have == bits) is (sign == "==")
 
     return mask
 

@@ -41,16 +41,16 @@ class _Reversal:
 
     def read(self) -> list[str]:
         """Return operands and operators; raise TermError."""
-        text, at, quoted = self._text, 0, False
-        while at < len(text):
-            sign = text[at]
-            at += 1
+        text, position, quoted = self._text, 0, False
+        while position < len(text):
+            sign = text[position]
+            position += 1
             if sign == '"':
                 quoted = not quoted
             elif not quoted and sign in _BLANK:
                 pass
             elif not quoted and sign in self._starts:
-                at += self._push(text[at - 1 : at + 1]) - 1
+                position += self._push(text[position - 1 : position + 1]) - 1
             elif not quoted and sign == "(":
                 self._stack.append(sign)
             elif not quoted and sign == ")":

@@ -52,11 +52,11 @@ class Predicate:
         if self._first is not None:
             return self._first(record, cpu, comm)
         steps = self._steps
-        place, end = 0, len(steps)
-        while place < end:
-            test, if_false, if_true = steps[place]
-            place = if_true if test(record, cpu, comm) else if_false
-        return place == end
+        step, end = 0, len(steps)
+        while step < end:
+            test, if_false, if_true = steps[step]
+            step = if_true if test(record, cpu, comm) else if_false
+        return step == end
 
     def __repr__(self) -> str:
         return f"Predicate({self.text!r})"
@@ -151,41 +151,41 @@ class _Reader:
 
     def program(self) -> list[tuple[Test, int, int]]:
         """Return (test, next step if false, next step if true) per term."""
-        text, at, negated = self._text, 0, False
-        while (start := _NOT_BLANK.search(text, at)) is not None:
-            at = start.start()
-            sign = text[at]
+        text, position, negated = self._text, 0, False
+        while (start := _NOT_BLANK.search(text, position)) is not None:
+            position = start.start()
+            sign = text[position]
             if sign == "(":
                 self._join(self._groups[-1])
                 self._groups.append(_Group(negated))
-                at, negated = at + 1, False
-            elif sign == "!" and text[at + 1 : at + 2] not in ("=", "~"):
-                at, negated = at + 1, not negated
+                position, negated = position + 1, False
+            elif sign == "!" and text[position + 1 : position + 2] not in ("=", "~"):
+                position, negated = position + 1, not negated
             else:
                 self._join(self._groups[-1])
-                term = read_term(text, at, self._fields, self._context)
+                term = read_term(text, position, self._fields, self._context)
                 here = len(self._steps)
                 self._steps.append(([-1, -1], term.test))
                 operand = _negate([(here, _TRUE)], [(here, _FALSE)], negated)
-                at, negated = self._follow(term.end, operand), False
+                position, negated = self._follow(term.end, operand), False
         return self._finish()
 
-    def _follow(self, at: int, operand: tuple[_Exits, _Exits]) -> int:
+    def _follow(self, position: int, operand: tuple[_Exits, _Exits]) -> int:
         """Read what may follow a term: closing parentheses, then && or || or the end.  Return where to go on."""
         text = self._text
-        while (match := _NOT_BLANK.search(text, at)) is not None:
-            at = match.start()
-            if text[at] == ")":
+        while (match := _NOT_BLANK.search(text, position)) is not None:
+            position = match.start()
+            if text[position] == ")":
                 if len(self._groups) == 1:  # they were paired, but a function's name may have eaten one
-                    raise TermError(Fault.TOO_MANY_CLOSE, at + 1)
+                    raise TermError(Fault.TOO_MANY_CLOSE, position + 1)
                 group = self._groups.pop()
                 operand = _negate(group.accepted + operand[0], group.refused + operand[1], group.negated)
-                at += 1
+                position += 1
                 continue
-            if text[at : at + 2] not in ("&&", "||"):
-                raise TermError(Fault.TOO_MANY_PREDS, at)
-            self._groups[-1].operator, self._groups[-1].waiting = text[at : at + 2], operand
-            return at + 2
+            if text[position : position + 2] not in ("&&", "||"):
+                raise TermError(Fault.TOO_MANY_PREDS, position)
+            self._groups[-1].operator, self._groups[-1].waiting = text[position : position + 2], operand
+            return position + 2
         self._groups[-1].operator, self._groups[-1].waiting = "", operand
         return len(text)
 

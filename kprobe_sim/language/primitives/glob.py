@@ -210,10 +210,10 @@ def _class_expression(group: _Class) -> bytes:
     return (b"[^" if group.negated else b"[") + spans + b"]"
 
 
-def _takes(pattern: bytes, place: int, byte: int, *, past_end: bool) -> tuple[bool, int] | None:
+def _takes(pattern: bytes, position: int, byte: int, *, past_end: bool) -> tuple[bool, int] | None:
     """Return whether the sign at `place` takes a byte, and where the pattern goes on; None if nothing can match."""
-    ahead = place + 1
-    sign = pattern[place:ahead]
+    ahead = position + 1
+    sign = pattern[position:ahead]
     if sign == b"?":
         return (True, ahead) if byte else None
     if sign == b"[" and (group := _read_class(pattern, ahead)):
@@ -232,26 +232,26 @@ def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> boo
     `past_end`: a negated class takes the end of the string for a character and the match goes on after it, as kernels
     before 6.12 do (what lies after the subject counts as NUL).
     """
-    place, at = 0, 0
+    position, index = 0, 0
     star: tuple[int, int] | None = None
     while True:
-        byte = subject[at] if at < len(subject) else 0
-        if pattern[place : place + 1] == b"*":
-            place += 1
-            if place == len(pattern):
+        byte = subject[index] if index < len(subject) else 0
+        if pattern[position : position + 1] == b"*":
+            position += 1
+            if position == len(pattern):
                 return True
-            star = (place, at)
+            star = (position, index)
             continue
-        if byte == 0 and pattern[place:] in (b"", b"\\"):
+        if byte == 0 and pattern[position:] in (b"", b"\\"):
             return True
-        found = _takes(pattern, place, byte, past_end=past_end)
+        found = _takes(pattern, position, byte, past_end=past_end)
         if found is None:
             return False
         matched, ahead = found
         if matched:
-            place, at = ahead, at + 1
+            position, index = ahead, index + 1
         elif byte == 0 or star is None:
             return False
         else:
             star = (star[0], star[1] + 1)
-            place, at = star
+            position, index = star

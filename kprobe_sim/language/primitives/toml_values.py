@@ -124,9 +124,9 @@ def address(value: str, what: str, room: int) -> int:
     return found
 
 
-def tables(found: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def tables(source: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the tables that are written [[key]]."""
-    several = found.get(key, [])
+    several = source.get(key, [])
     if not isinstance(several, list) or not all(isinstance(entry, dict) for entry in several):
         raise ValueError(f"{key} isn't a table: write [[{key}]]")
     return several

@@ -139,7 +139,7 @@ class Hits:
         callee = site.callee
         if callee is None:
             return None
-        current = self._tasks.at(call.task, call.cpu) if self._tasks.is_seen else NOWHERE
+        current = self._tasks.current(call.task, call.cpu) if self._tasks.is_seen else NOWHERE
         state: State | Site
         if not site.reads_state:
             state = self._bare(call.task)
@@ -221,7 +221,7 @@ class Hits:
             before.stack[1:],
             self._bare(call.task).comm,
             registers["ax"],
-            self._tasks.at(call.task, call.cpu),
+            self._tasks.current(call.task, call.cpu),
             entry=before,
         )
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
@@ -298,7 +298,7 @@ class Hits:
 
     def _miss(self, armed: Armed) -> None:
         """Count the faults of a hit as misses of all probes at its address, for each instance that evaluates it."""
-        others = () if armed.is_return else self._kprobes.at(armed.address)
+        others = () if armed.is_return else self._kprobes.at_address(armed.address)
         for probe in others or (armed.probe,):
             probe.misses += armed.probe.faults
 

@@ -160,7 +160,7 @@ class Sites:
     def _enabled(self, address: int) -> list[Kprobe]:
         """Return the kprobes at an address whose events some instance wants, oldest first."""
         kprobes = self._probes.kprobes
-        return kprobes.enabled(kprobes.at(address), self._instances)
+        return kprobes.enabled(kprobes.at_address(address), self._instances)
 
     def _entry(self, function: int) -> int:
         here = self._entries.get(function)

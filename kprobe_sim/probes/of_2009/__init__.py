@@ -1,4 +1,4 @@
-"""The kprobe events of the patch of 2009, before they came into the kernel: `sim:2009`.
+"""Kprobe events as the patch of 2009 had them, before they came into the kernel: lines -> probes of `sim:2009`.
 
-May use: probes and below.  Begin with `kprobes`; what is known of the patch is in scenarios/replays/seeds.
+Start with `kprobes`; what is known of the patch is in scenarios/replays/seeds.
 """
