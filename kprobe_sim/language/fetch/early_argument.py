@@ -1,6 +1,6 @@
-"""Fetch arguments as kernels before 4.20 parse them: for each type and source there is a function, or none.
+"""Fetch arguments as kernels before 4.20 parse them: each type and source has its fetch function, or none.
 
-What goes wrong has an errno and a line in the kernel's log; there is no error_log, and nobody counts columns.
+A fault has an errno and a line in the kernel's log; there are no error_log and no columns.
 Sources: kernel/trace/trace_probe.c of 3.2 to 4.19; fixtures/definitions of these.
 """
 
@@ -30,15 +30,15 @@ _IN_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 
 def split_symbol(text: str, *, signed: bool) -> tuple[str, int]:
     """Split SYM+OFFS, where `signed` SYM-OFFS too.  Raises OSError (EINVAL, ERANGE) for a bad offset."""
-    places = [at for at in (text.find("+"), text.find("-") if signed else -1) if at >= 0]
-    if not places:
+    signs = [position for position in (text.find("+"), text.find("-") if signed else -1) if position >= 0]
+    if not signs:
         return text, 0
-    at = min(places)
-    return text[:at], kstrtol(text[at:]) if signed else kstrtoul(text[at + 1 :])
+    sign = min(signs)
+    return text[:sign], kstrtol(text[sign:]) if signed else kstrtoul(text[sign + 1 :])
 
 
 def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
-    """Read $VARIABLE; None where its value isn't had as that type.  Raises OSError."""
+    """Read $VARIABLE; return None if its value can't be fetched as that type.  Raises OSError."""
     wrong = OSError(errno.EINVAL, name)
     if name == "retval":
         if not scope.is_return:
@@ -87,7 +87,7 @@ def _memory(text: str, scope: Scope) -> Expression | None:
 
 
 def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
-    """Read an expression; None where nothing gives it as that type.  Raises OSError."""
+    """Read an expression; return None if nothing fetches it as that type.  Raises OSError."""
     first = text[:1]
     if scope.sources is not None and first != "%" and not scope.gates.uprobe_memory:
         raise OSError(errno.EINVAL, text)
@@ -114,7 +114,7 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
 
 
 def _read_expression(text: str, kind: FetchType, scope: Scope) -> Expression:
-    """Read an expression that there has to be a way to fetch.  Raises Printed or OSError."""
+    """Read an expression that something can fetch as that type.  Raises Printed or OSError."""
     found = _read(text, kind, scope)
     if found is None:
         raise Printed(errno.EINVAL, f"{kind.name} type has no corresponding fetch method.", source="trace_probe")
@@ -136,7 +136,7 @@ def _bitfield(text: str | None, kind: FetchType) -> tuple[int, int] | None:
 def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
     if len(body) > _ROOM:
         raise Printed(errno.ENOSPC, f"Argument is too long.: {body}", source="trace_probe")
-    if scope.gates.number_texts == "untyped":  # the listing is made anew: what follows the last brace is lost
+    if scope.gates.number_texts == "untyped":  # the kernel writes the listing anew: what follows the last brace is lost
         body = body[: body.rfind(")") + 1] or body if body[:1] in ("+", "-") else body
         text, colon, rest = body, "", ""
     else:
@@ -154,7 +154,7 @@ def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
 
 
 def compile_early(word: str, position: int, offset: int, names: Collection[str], scope: Scope) -> FetchArg:
-    """Compile argument number `position` (from 0), whose field stands at `offset` of the record's arguments.
+    """Compile argument number `position` (from 0), whose field is at `offset` of the record's arguments.
 
     `names` are those of the arguments before it.  Raises Printed.
     """
@@ -180,11 +180,11 @@ def compile_early(word: str, position: int, offset: int, names: Collection[str],
 
 
 def compile_all_early(words: list[str], scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line; more than there may be are dropped.  Raises Printed."""
+    """Compile the arguments of a line; those beyond the limit are dropped.  Raises Printed."""
     arguments: list[FetchArg] = []
     offset = 0
     for position, word in enumerate(words[:MAX_ARGUMENTS]):
-        argument = compile_early(word, position, offset, {one.name for one in arguments}, scope)
+        argument = compile_early(word, position, offset, {known.name for known in arguments}, scope)
         arguments.append(argument)
         offset += argument.size
     return tuple(arguments)

@@ -27,7 +27,7 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtol, kstrtoul
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.field import Field
 
-# A function's first and last-plus-one address, by its name or by any address in it; None: there is none.
+# A function's start and end address, by its name or by any address in it; None: there is no such function.
 FunctionRange = Callable[[str | int], tuple[int, int] | None]
 
 _OPERATOR = re.compile("~|!=|==|<=|<|>=|>|&")  # the kernel tries them in this order
@@ -51,7 +51,7 @@ _GENERIC = {
 
 
 class FilterContext(NamedTuple):
-    """What compiling a filter needs to know: what this kernel takes, its CPUs and functions, how to read a string."""
+    """What compiling a filter needs to know: the kernel's gates, its CPUs and functions, how to read a string."""
 
     gates: FilterGates
     cpus: int = 1  # possible CPUs
@@ -60,7 +60,7 @@ class FilterContext(NamedTuple):
 
 
 class TermError(Exception):
-    """A term is wrong: the fault, and its position."""
+    """A fault in a term, and its position."""
 
     def __init__(self, fault: Fault, position: int = 0) -> None:
         super().__init__(fault, position)
@@ -76,7 +76,7 @@ class Term(NamedTuple):
 
 
 class _Operand(NamedTuple):
-    """What the value of a term is compared with."""
+    """The part of a term before its value: what the value is compared with, and how."""
 
     field: Field
     kind: Kind
@@ -85,7 +85,7 @@ class _Operand(NamedTuple):
 
 
 def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
-    """Return a field that every event has without recording it: the CPU, the task's name."""
+    """Return a field that every event has although no record holds it: the CPU, the task's name, the stack."""
     kind = _GENERIC.get(name)
     if kind is None or (kind is Kind.STACKTRACE and not gates.stacktrace_field):
         return None
@@ -97,9 +97,9 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
 
 
 def read_term(text: str, start: int, fields: Mapping[str, Field], context: FilterContext) -> Term:
-    """Read and compile the term at `start`, which is no blank.  Raises TermError."""
+    """Read and compile the term at `start`, which isn't a blank.  Raises TermError."""
 
-    # The kernel counts its positions from one after the first character of the term.
+    # The kernel's positions are one greater.
     def wrong(fault: Fault, position: int) -> TermError:
         return TermError(fault, position + 1)
 
@@ -140,13 +140,13 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _suffix(suffix: str, known: bool, text: str, position: int) -> tuple[bool, int]:
-    """Return whether a field's suffix that the kernel may know stands at `at`, and where the text goes on."""
-    found = known and text.startswith(suffix, position)
-    return found, position + len(suffix) if found else position
+    """Return whether a field's suffix, if the kernel knows it, is at a position, and where the text goes on."""
+    has_suffix = known and text.startswith(suffix, position)
+    return has_suffix, position + len(suffix) if has_suffix else position
 
 
 def _find(name: str, fields: Mapping[str, Field], gates: FilterGates) -> tuple[Field, Kind] | None:
-    # The event's own fields win over the generic ones, those over the common ones (no name is in both of these).
+    # The event's fields win over the generic ones, and those over the common ones (no name is in both of these).
     field = fields.get(name)
     if field is not None:
         return field, kind_of(field.type, gates.cpulist)
@@ -158,22 +158,22 @@ def _function(text: str, position: int, operand: _Operand, context: FilterContex
         raise wrong(Fault.ILLEGAL_FIELD_OP, position)
     if operand.operator not in ("==", "!="):
         raise wrong(Fault.INVALID_OP, position)
-    place: str | int
+    function: str | int
     if is_digit(text, position):
         end = _end(_ALNUM, text, position)
         if end - position >= _MAX_NUMBER:
             raise wrong(Fault.OPERAND_TOO_LONG, end)
         try:
-            place = kstrtoul(text[position:end])
+            function = kstrtoul(text[position:end])
         except OSError:
             raise wrong(Fault.INVALID_VALUE, end) from None
     else:
         end = _end(_WORD, text, position)
-        place = text[position:end]
-    found = context.function_range(place) if context.function_range else None
-    if found is None:
+        function = text[position:end]
+    addresses = context.function_range(function) if context.function_range else None
+    if addresses is None:
         raise wrong(Fault.NO_FUNCTION, end)
-    return Term(function_test(operand.field, operand.operator, *found), end)
+    return Term(function_test(operand.field, operand.operator, *addresses), end)
 
 
 def _cpus(text: str, position: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
@@ -197,7 +197,7 @@ def _text(text: str, position: int, operand: _Operand, context: FilterContext, w
     if not operand.kind.is_string:
         raise wrong(Fault.EXPECT_DIGIT, position)
     end = text.find(text[position], position + 1)
-    if end < 0:  # all quotes were paired before, but a function's name may have eaten one
+    if end < 0:  # quotes were paired before, but a function's name may have taken one
         raise wrong(Fault.MISSING_QUOTE, len(text))
     if end - position - 1 >= _MAX_TEXT:
         raise wrong(Fault.OPERAND_TOO_LONG, end)
