@@ -114,24 +114,24 @@ class EventTable:
         if not moment:
             return [], list(events)
         listed = list(events)
-        place = bisect_right(list(events.values()), moment)
-        return list(filter(self._is_named, listed[:place])), listed[place:]
+        first = bisect_right(list(events.values()), moment)
+        return list(filter(self._is_named, listed[:first])), listed[first:]
 
     def _of_name(self, system: str, name: str) -> dict[DynamicEvent, int]:
-        """Return the dynamic events of that name, oldest first, and by which event each came."""
+        """Return the dynamic events of that name, oldest first, and their numbers."""
         first = self.named.get((system, name))
         events = [*((first,) if first else ()), *self._later.get((system, name), ())]
         return {event: self._numbers[event] for event in sorted(events, key=self._numbers.__getitem__)}
 
     def number(self, event: Event) -> int | None:
-        """Return by which number a dynamic event came, None for a static one."""
+        """Return the number of a dynamic event in the order of their coming, None for a static one."""
         return self._numbers.get(event)  # type: ignore[call-overload,no-any-return]  # a static event isn't there
 
     def available(self) -> Sequence[bytes]:
         """Return the lines of available_events: newest first."""
         if self._available is None:
-            own = [listed(event) for event in reversed(self.named.values()) if event.can_enable]
-            self._available = [*own, *self.static.available]
+            dynamic = [listed(event) for event in reversed(self.named.values()) if event.can_enable]
+            self._available = [*dynamic, *self.static.available]
         return self._available
 
     def _is_named(self, event: DynamicEvent) -> bool:

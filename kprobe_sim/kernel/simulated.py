@@ -387,6 +387,6 @@ def _kprobes(gates: Gates) -> Callable[[DynEventList], Kprobes]:
     """Return what makes the kprobes of a kernel."""
     if not gates.first_language:
         return Kprobes
-    from kprobe_sim.probes.of_2009.kprobes import FirstKprobes
+    from kprobe_sim.probes.patch_2009.kprobes import FirstKprobes
 
     return FirstKprobes

@@ -107,16 +107,16 @@ class CallMemory:
                 if nul or len(text) == limit or start + len(block) < end:
                     return text
                 break
-        found = b""
-        while len(found) < limit:
-            more = self._stretch(address + len(found), limit - len(found))
+        content = b""
+        while len(content) < limit:
+            more = self._stretch(address + len(content), limit - len(content))
             if not more:
                 return None
             text, nul, _ = more.partition(b"\0")
-            found += text
+            content += text
             if nul:
                 break
-        return found
+        return content
 
     def _stretch(self, address: int, size: int) -> bytes:
         for start, (end, block) in self._blocks.items():

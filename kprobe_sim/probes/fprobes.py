@@ -260,10 +260,10 @@ def _target(words: list[str], *, is_tracepoint: bool) -> Target:
     if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):
         raise Refusal("BAD_TP_NAME", bad.start(), 1)
     for token, word in enumerate(words[2:], 2):
-        found = word.find("$retval")
-        if found >= 0 and _RETURN_VALUE.match(word, found):
+        start = word.find("$retval")
+        if start >= 0 and _RETURN_VALUE.match(word, start):
             if is_tracepoint:
-                raise Refusal("RETVAL_ON_PROBE", found, token)
+                raise Refusal("RETVAL_ON_PROBE", start, token)
             return Target(symbol, True, False)
     return Target(symbol, False, is_tracepoint)
 

@@ -100,7 +100,7 @@ class Kprobes(ProbeKind[Kprobe]):
         dyn_events = self.dyn_events
         is_return = probe.event.is_return
         try:
-            found = dyn_events.points.register(probe.spot, probe.arguments, is_return=is_return)
+            registered = dyn_events.points.register(probe.spot, probe.arguments, is_return=is_return)
         except OSError as error:
             number = error.errno or errno.EINVAL
             symbol = probe.point.symbol
@@ -111,20 +111,20 @@ class Kprobes(ProbeKind[Kprobe]):
             if number == errno.ENOENT and waits:
                 return  # its module may come yet
             raise not_registered(number) from None
-        probe.address, probe.arguments = found
+        probe.address, probe.arguments = registered
         if probe.point.symbol is None:  # registration has moved an entry's address after its ENDBR
-            probe.point_text = self._pointer(found.address)
-        others = self._by_address.setdefault(found.address, {})
+            probe.point_text = self._pointer(registered.address)
+        others = self._by_address.setdefault(registered.address, {})
         if others:
             next(iter(others)).is_aggregated = probe.is_aggregated = True  # of more than two all are already
         others[probe] = None
         stack_size = dyn_events.machine.profile.thread_size
-        compiled = (found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size)
+        compiled = (registered.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size)
         probe.evaluate = compile_arguments(*compiled)
         rule = BY_RULE.get(dyn_events.gates.read_faults)
-        if rule is not None and any(argument.expression.derefs for argument in found.arguments):
+        if rule is not None and any(argument.expression.derefs for argument in registered.arguments):
             probe.evaluate = compile_counted(probe.evaluate, compile_exactly(*compiled), rule, probe.note_faults)
-        probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start, dyn_events.gates)
+        probe.direct = None if is_return else compile_direct(registered.arguments, probe.event.start, dyn_events.gates)
         if is_return and not probe.maxactive and not dyn_events.gates.early:
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus

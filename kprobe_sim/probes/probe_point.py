@@ -86,7 +86,7 @@ class ProbePoints:
             Placement.UNSUPPORTED: gates.unsupported_instruction_errno,
         }
 
-    def _found(self, name: str) -> list[Symbol]:
+    def _lookup(self, name: str) -> list[Symbol]:
         """Return the symbols that NAME or MODULE:NAME can mean."""
         module, colon, rest = name.partition(":")
         if not colon:
@@ -95,7 +95,7 @@ class ProbePoints:
 
     def address_of(self, name: str) -> int:
         """Return the address that the kernel finds for a symbol name, 0 for none."""
-        found = self._found(name)
+        found = self._lookup(name)
         return found[0].address if found else 0
 
     def find(self, point: ProbeLocation) -> Spot:
@@ -103,7 +103,7 @@ class ProbePoints:
         if point.symbol is None:
             meanings, address = 0, point.address or None
         else:
-            found = self._found(point.symbol)
+            found = self._lookup(point.symbol)
             base = found[0].address if found else 0
             address = (base + point.offset) & ULONG_MAX if base else None
             if len(found) > 1 and self._gates.vmlinux_wins:

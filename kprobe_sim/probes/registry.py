@@ -233,21 +233,21 @@ def _take(data: bytes, run: Callable[[str], None], longest: int, too_long: Calla
     done = 0
     while done < len(data):
         window = data[done : done + longest]
-        at = 0
+        start = 0
         while True:
-            end = window.find(b"\0", at)
+            end = window.find(b"\0", start)
             end = len(window) if end < 0 else end
-            newline = window.find(b"\n", at, end)
-            size = (end if newline < 0 else newline + 1) - at
+            newline = window.find(b"\n", start, end)
+            size = (end if newline < 0 else newline + 1) - start
             if newline < 0 and done + size < len(data):
-                if at:
+                if start:
                     break  # the line goes on after this window: read it again from its start
                 too_long()
                 raise refuse(errno.EINVAL)
             done += size
-            line = window[at : end if newline < 0 else newline]
+            line = window[start : end if newline < 0 else newline]
             run(line.partition(b"#")[0].decode("latin-1"))
-            at += size
+            start += size
             if done >= len(data):
                 break
     return len(data)

@@ -70,10 +70,10 @@ def _merged(pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> _
     cpus: list[int] = []
     data: list[bytes] = []
     runs: list[range] = []
-    for cpu, some in pages:
+    for cpu, unread in pages:
         start = len(stamps)
-        stamps += chain.from_iterable([page.stamps[page.read :] for page in some])
-        data += chain.from_iterable([page.records(slice(page.read, None)) for page in some])
+        stamps += chain.from_iterable([page.stamps[page.read :] for page in unread])
+        data += chain.from_iterable([page.records(slice(page.read, None)) for page in unread])
         cpus += repeat(cpu, len(stamps) - start)
         runs.append(range(start, len(stamps)))
     stamp = stamps.__getitem__

@@ -1,4 +1,4 @@
-"""The fields of a hist trigger as kernels before 5.10 read them: sums and differences, taken apart at the first sign.
+"""The fields of a hist trigger as kernels before 5.10 read them: sums and differences, split at the first sign.
 
 Source: contains_operator(), parse_expr() and parse_unary() in kernel/trace/trace_events_hist.c of 5.4.273.
 """
@@ -23,7 +23,7 @@ class EarlyExpressionReader(ExpressionReader):
     value_modifiers = ()
 
     def operator_of(self, text: str) -> tuple[str, int]:
-        """Return the first operator, and where it stands; "" if there is none."""
+        """Return the first operator, and its position; "" if there is none."""
         position = next((position for position, letter in enumerate(text) if letter in "+-"), -1)
         if position >= 4 and text.startswith(_OFFSET, position - 4) and self._data.gates.hist_sym_offset:
             position = -1
@@ -56,7 +56,7 @@ class EarlyExpressionReader(ExpressionReader):
     def _negated_level(self, text: str, flags: int, variable: str, level: int) -> HistField:
         if level > _MOST_LEVELS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        inner, closed, _ = text[2:].rpartition(")")  # what comes after isn't looked at
+        inner, closed, _ = text[2:].rpartition(")")  # what follows doesn't count
         if "(" not in text or not closed:
             raise refuse(errno.EINVAL)
         operand = self._no_string(self._level(inner, 0, "", "", level + 1), self._cut(inner))
@@ -74,7 +74,7 @@ class EarlyExpressionReader(ExpressionReader):
         return field
 
     def _cut(self, text: str) -> str:
-        """Return what is left of an expression that was taken apart."""
+        """Return what the kernel's split leaves of an expression."""
         operator, position = self.operator_of(text)
         if operator not in ("", "-()"):
             return text[:position]

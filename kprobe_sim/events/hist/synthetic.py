@@ -1,4 +1,4 @@
-"""Synthetic events as histograms emit them: the values that fit, and who gets the record.
+"""Synthetic events as histograms emit them: which values fit, and which instances get the record.
 
 Sources: check_synth_field() in trace_events_hist.c and trace_event_raw_event_synth() in trace_events_synth.c of 6.1.
 """
@@ -34,12 +34,12 @@ class SyntheticTarget:
         return self._event.own_fields
 
     def hold(self, by: int) -> None:
-        """Keep it from being removed, or no longer."""
+        """Count one more user, or one less: a used event can't be removed."""
         self._event.users += by
 
     def emit(self, values: Sequence[SyntheticValue], sample: Sample) -> None:
-        """Emit it in the instances that have it enabled, in the task that was hit."""
-        flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
+        """Emit the event in the instances that have it enabled, in the task that was hit."""
+        flags, depth = sample.record[2:4]  # of the event that was hit, as its code saw them
         if flags & _NMI:
             flags |= _IRQS_OFF
         depth = depth + self._machine.gates.hist_depth & 0xFF
@@ -69,7 +69,7 @@ class SyntheticTargets:
 
 
 def fits(target: SyntheticTarget, variable: HistField, position: int) -> bool:
-    """True if a variable can be the value of a field."""
+    """Return True if a variable can be the value of a field."""
     if position >= len(target.types):
         return False
     field = target.types[position]

@@ -74,13 +74,13 @@ def histogram_text(data: HistData, line: str) -> str:
     """Return one histogram as the hist file shows it; `line` is that of its trigger."""
     entries = data.entries()
     text = f"# event histogram\n#\n# trigger info: {line}\n#\n\n"
-    totals = [sum(entry.sums[place] for entry in entries) for place in range(len(data.values))]
-    greatest = [max((entry.sums[place] for entry in entries), default=0) for place in range(len(data.values))]
+    totals = [sum(entry.sums[index] for entry in entries) for index in range(len(data.values))]
+    greatest = [max((entry.sums[index] for entry in entries), default=0) for index in range(len(data.values))]
     for entry in entries:
         text += key_text(data, entry) + (f" hitcount: {entry.sums[0]:10}" if not data.attributes.no_hitcount else "")
-        for place, value in enumerate(data.values):
-            if place and not value.flags & EXPRESSION:
-                text += " " + _value_text(value, entry.sums[place], totals[place], greatest[place])
+        for index, value in enumerate(data.values):
+            if index and not value.flags & EXPRESSION:
+                text += " " + _value_text(value, entry.sums[index], totals[index], greatest[index])
         text += "".join(action.details(entry) for action in data.actions) + "\n"
     text += "".join(action.summary() for action in data.actions)
     counts = data.map

@@ -14,13 +14,13 @@ from kprobe_sim.machine.clock import ns2usecs
 
 
 class ErrorReporter(Protocol):
-    """Who says in the error log what is wrong with a trigger."""
+    """Who logs what is wrong with a trigger."""
 
     def complain(self, fault: HistFault, word: str) -> None: ...
 
 
 class HistHost(Protocol):
-    """What histograms need of the trigger files and the kernel around them."""
+    """What histograms need of the trigger files and their kernel."""
 
     def set_filter(self, trigger: Trigger, condition: str | None) -> None:
         """Give a trigger the filter that `if FILTER` means.  Raises OSError."""
@@ -37,7 +37,7 @@ class HistHost(Protocol):
         ...
 
     def end(self, trigger: HistTrigger) -> None:
-        """Let go of what a trigger that is gone held."""
+        """Release what a removed trigger held."""
         ...
 
 
@@ -59,7 +59,7 @@ class HistTrigger(HistogramTrigger):
         return trigger_line(self.data, self.filter_text, paused=self.paused)
 
     def is_like(self, other: Trigger, *, with_filter: bool = True) -> bool:
-        """True if two describe the same histogram (hist_trigger_match)."""
+        """Return True if two triggers describe the same histogram (hist_trigger_match)."""
         if not isinstance(other, HistTrigger) or (with_filter and self.filter_text != other.filter_text):
             return False
         return _match_key(self.data) == _match_key(other.data)

@@ -46,8 +46,8 @@ class Layout:
         known = {field.name for field in self.fields}
         for name in values:
             if name not in known:
-                there = ", ".join(field.name for field in self.fields) or "none"
-                raise ValueError(f"{self.name} has no field {name!r}; its fields: {there}")
+                names = ", ".join(field.name for field in self.fields) or "none"
+                raise ValueError(f"{self.name} has no field {name!r}; its fields: {names}")
         record = bytearray(self._size)
         record[:_HEAD] = head
         data = b""

@@ -41,17 +41,17 @@ class SystemCall:
         self.cpu = cpu
         self.returns: int | None = 0
         self.memory: dict[int, bytes] = {}
-        found = []
+        registers = []
         address = _USER_START
         for value in args:
             if isinstance(value, int):
-                found.append(value & _MASK)
+                registers.append(value & _MASK)
                 continue
             text = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value) + b"\0"
             self.memory[address] = text
-            found.append(address)
+            registers.append(address)
             address += -(-len(text) // 8) * 8
-        self.args = tuple(found)
+        self.args = tuple(registers)
 
 
 class TaskLife:

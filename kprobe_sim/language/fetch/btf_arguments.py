@@ -184,13 +184,13 @@ def expand_arguments(words: Sequence[str], function: Function, gates: Gates, *, 
     `reachable`: the probe is on a function's entry or return.  Raises Refusal with the token.
     """
     star = None
-    found = False
+    has_any = False
     for position, word in enumerate(words):
         if not word.startswith("$arg"):
             continue
         if not reachable:
             raise Refusal("NOFENTRY_ARGS", 0, position + _FIRST)
-        found = True
+        has_any = True
         if is_digit(word, 4):
             continue
         if word[4:5] != "*":
@@ -198,7 +198,7 @@ def expand_arguments(words: Sequence[str], function: Function, gates: Gates, *, 
         if star is not None:
             raise Refusal("DOUBLE_ARGS", 0, position + _FIRST)
         star = position
-    if not found:
+    if not has_any:
         return None
     names = [name for name, _ in function.signature.parameters] if function.signature else []
     if not names:

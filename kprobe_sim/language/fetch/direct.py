@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.language.fetch.argument import FetchArg, Store
-from kprobe_sim.language.fetch.evaluate import ARGUMENT_REGISTERS, bits_of, layout_of
-from kprobe_sim.language.fetch.expression import Deref, From
+from kprobe_sim.language.fetch.evaluate import bits_of, layout_of
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS, Deref, From
 from kprobe_sim.language.fetch.strings import MAX_STRING
 
 Stated = Sequence[int | str | bytes]  # a call's arguments

@@ -10,7 +10,16 @@ import errno
 from collections.abc import Collection
 
 from kprobe_sim.language.fetch.argument import MAX_ARGUMENTS, RESERVED, FetchArg, Store
-from kprobe_sim.language.fetch.expression import I386_REGISTERS, REGISTERS, Deref, Expression, From, Scope, Source
+from kprobe_sim.language.fetch.expression import (
+    ARGUMENT_REGISTERS,
+    I386_REGISTERS,
+    REGISTERS,
+    Deref,
+    Expression,
+    From,
+    Scope,
+    Source,
+)
 from kprobe_sim.language.fetch.types import STRING_TYPE, FetchType, early_type
 from kprobe_sim.language.primitives.kstrto import (
     is_digit,
@@ -25,7 +34,6 @@ from kprobe_sim.language.primitives.refusal import Printed
 
 _ROOM = 63  # bytes of an expression
 _MAX_NUMBER = 16  # of $argN
-_IN_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 
 
 def split_symbol(text: str, *, signed: bool) -> tuple[str, int]:
@@ -66,9 +74,9 @@ def _argument(number: int) -> Source:
     """Return where argument `number` (from 0) of a function is at its entry.  Raises OSError."""
     if number > _MAX_NUMBER:
         raise OSError(errno.EINVAL, f"arg{number}")
-    if number < len(_IN_REGISTERS):
-        return Source(From.REGISTER, _IN_REGISTERS[number])
-    return Source(From.STACK, number=number - len(_IN_REGISTERS) + 1)
+    if number < len(ARGUMENT_REGISTERS):
+        return Source(From.REGISTER, ARGUMENT_REGISTERS[number])
+    return Source(From.STACK, number=number - len(ARGUMENT_REGISTERS) + 1)
 
 
 def _memory(text: str, scope: Scope) -> Expression | None:
@@ -108,8 +116,8 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
             return None
         base = early_type(None, scope.gates)
         assert base is not None
-        found = _read_expression(inner, base, scope)
-        return found._replace(derefs=(*found.derefs, Deref(distance)))
+        inner_expression = _read_expression(inner, base, scope)
+        return inner_expression._replace(derefs=(*inner_expression.derefs, Deref(distance)))
     return None
 
 

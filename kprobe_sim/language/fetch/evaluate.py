@@ -14,7 +14,7 @@ from functools import cache
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.language.fetch.argument import FetchArg, Store
 from kprobe_sim.language.fetch.event_field import compile_field
-from kprobe_sim.language.fetch.expression import Deref, From, Source
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS, Deref, From, Source
 from kprobe_sim.language.fetch.faults import CountedMemory, Faults, plain
 from kprobe_sim.language.fetch.strings import Text, compile_plain_string, compile_string, lay_out_texts
 from kprobe_sim.language.primitives.kstrto import ULONG_MAX
@@ -25,7 +25,6 @@ from kprobe_sim.records.scratch_page import Hole, SparseBytes
 Value = Callable[[State], int | None]
 # A state and the numbers at the record's start (type, flags, preemption depth, pid, addresses) -> the record.
 Evaluate = Callable[[State, tuple[int, ...]], bytes]
-ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _COMMON_SIZE = 8  # bytes of the fields that all events have
 _LOCATION = 4  # bytes of a string's location
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}

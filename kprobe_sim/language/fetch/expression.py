@@ -22,6 +22,7 @@ from kprobe_sim.named_tuple import NamedTuple
 _SHARED = ("bx", "cx", "dx", "si", "di", "bp", "ax", "orig_ax", "ip", "cs", "flags", "sp", "ss")
 REGISTERS = frozenset(("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", *_SHARED))
 I386_REGISTERS = frozenset((*_SHARED, "ds", "es", "fs", "gs"))  # regoffset_table in arch/x86/kernel/ptrace.c
+ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
 _WORD = 8  # bytes
 
 

@@ -116,7 +116,7 @@ class ArgumentsText:
     def columns(self, rows: Rows, lead: Callable[[bytes], bytes]) -> list[Part]:
         """Return the texts of records in parts, after the texts that `lead` makes of their addresses."""
         addresses, *numbers = zip(*map(self._unpack, rows.rows), strict=True)
-        found: list[Part] = []
+        parts: list[Part] = []
         run: list[Part] = [column(addresses, lead)]
         following = enumerate(numbers, 1)
         for part in self._parts:
@@ -126,11 +126,11 @@ class ArgumentsText:
             index, values = next(following)
             if index in self._strings:
                 before, texts, after = _strings(rows, values, is_only=len(self._strings) == 1)
-                found += *rows.texts([*run, before]), texts
+                parts += *rows.texts([*run, before]), texts
                 run = [after]
             else:
                 run.append(column(values, self._conversions.get(index, part.__mod__)))
-        return [*found, *rows.texts(run)]
+        return [*parts, *rows.texts(run)]
 
     def pieces(self, record: bytes) -> list[bytes]:
         """Return the text of one record in the pieces that the kernel writes."""

@@ -9,13 +9,13 @@ from itertools import zip_longest
 
 from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import CType
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.machine.state import Current, State
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
 
-ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
 REGISTERS = (
     *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"),
     *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
@@ -86,11 +86,7 @@ class CallResolver:
 
     def check(self, call: Call) -> None:
         """Raise ValueError for a CPU or registers that don't exist."""
-        if not 0 <= call.cpu < self._machine.cpus:
-            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
-        if not call.registers.keys() <= _NAMES:
-            unknown = sorted(call.registers.keys() - _NAMES)
-            raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
+        check_state(self._machine, call.cpu, call.registers)
 
     def resolve(self, call: Call) -> None:
         """Raise ValueError for a call that can't be made, as names, CPUs or registers don't exist."""
@@ -140,7 +136,7 @@ class CallResolver:
         registers = _BASE.copy()
         args, return_address = call.args, chain[0] if chain else 0
         for arg, (register, mask) in zip(args, callee.arguments, strict=False):
-            registers[register] = arg & mask if isinstance(arg, int) else memory.put_string(_bytes(arg))
+            registers[register] = arg & mask if isinstance(arg, int) else memory.put_string(as_bytes(arg))
         if len(args) <= len(ARGUMENT_REGISTERS):
             stack: tuple[int, ...] = (return_address,)
             packed = _WORD.pack(return_address)
@@ -153,12 +149,12 @@ class CallResolver:
             for name, value in call.registers.items():
                 registers[name] = value & _MASK
         registers["ip"] = callee.here + 1
-        return State(registers, memory, stack, comm, current=current)
+        return State(registers, memory, stack, comm, 0, current)
 
     def _stacked(self, args: Sequence[int | str | bytes], callee: Callee, memory: CallMemory) -> Iterator[int]:
         """Yield the arguments that are on the stack."""
         for arg, mask in zip_longest(args, callee.stacked[: len(args)], fillvalue=_MASK):
-            yield arg & mask if isinstance(arg, int) else memory.put_string(_bytes(arg))
+            yield arg & mask if isinstance(arg, int) else memory.put_string(as_bytes(arg))
 
     def at_return(
         self, call: Call, callee: Callee, before: Mapping[str, int], chain: tuple[int, ...]
@@ -230,6 +226,15 @@ class CallResolver:
         return found[0].address + int(match.group(2) or "0", 0)
 
 
+def check_state(machine: SimulatedMachine, cpu: int, registers: Mapping[str, int]) -> None:
+    """Raise ValueError for a CPU or registers that don't exist."""
+    if not 0 <= cpu < machine.cpus:
+        raise ValueError(f"no CPU {cpu}: this kernel has {machine.cpus}")
+    if not registers.keys() <= _NAMES:
+        unknown = sorted(registers.keys() - _NAMES)
+        raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
+
+
 def with_return_address(state: State, address: int) -> State:
     """Return the state at a function's entry with another return address on the stack."""
     assert isinstance(state.memory, CallMemory)
@@ -237,7 +242,8 @@ def with_return_address(state: State, address: int) -> State:
     return state._replace(memory=memory, stack=(address, *state.stack[1:]))
 
 
-def _bytes(text: str | bytes) -> bytes:
+def as_bytes(text: str | bytes) -> bytes:
+    """Return a text in bytes, as a program would have it in memory."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
 
 

@@ -12,13 +12,13 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.machine.clock import VirtualClock
-from kprobe_sim.machine.state import NOWHERE, UNMAPPED, Current, State
+from kprobe_sim.machine.state import NOWHERE, UNMAPPED, State
 from kprobe_sim.machine.task import Task
 from kprobe_sim.machine.tracer_frames import Way
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.fprobes import Fprobe
 from kprobe_sim.probes.hits.armed import Armed
-from kprobe_sim.probes.hits.call import Call, Callee, CallResolver, with_return_address
+from kprobe_sim.probes.hits.call import Call, CallResolver, with_return_address
 from kprobe_sim.probes.hits.function_calls import FunctionCalls
 from kprobe_sim.probes.hits.function_hits import NO_USERS, FunctionHits
 from kprobe_sim.probes.hits.function_users import FunctionUsers
@@ -146,7 +146,8 @@ class Hits:
         elif site.is_direct and not call.registers and not call.memory:
             state = site
         else:
-            state = self._state(call, callee, chain, current)
+            comm, depth = self._bare(call.task).comm, self._depths.get(call.task.pid, 0)
+            state = self._resolver.state(call, callee, chain, comm, current, depth)
             if not site.is_plain:
                 return self._meet(call, site, state, chain)
         for armed in site.hits:
@@ -257,10 +258,6 @@ class Hits:
             self._last = task, state
         return state
 
-    def _state(self, call: Call, callee: Callee, chain: tuple[int, ...], current: Current) -> State:
-        depth = self._depths.get(call.task.pid, 0)
-        return self._resolver.state(call, callee, chain, self._bare(call.task).comm, current, depth)
-
     def _hit(
         self, armed: Armed, call: Call, state: State | Site, ip: int, chain: tuple[int, ...], timestamp: int | None
     ) -> None:
@@ -307,9 +304,11 @@ class Hits:
         callee, direct = site.callee, armed.probe.direct
         assert callee is not None
         assert direct is not None
-        record = direct(call.args, callee.arguments, self._bare(call.task).comm, head)
+        comm = self._bare(call.task).comm
+        record = direct(call.args, callee.arguments, comm, head)
         if record is None:
-            record = armed.probe.evaluate(self._state(call, callee, chain, NOWHERE), head)
+            depth = self._depths.get(call.task.pid, 0)
+            record = armed.probe.evaluate(self._resolver.state(call, callee, chain, comm, NOWHERE, depth), head)
         return record
 
     def _tracer_stack(self, armed: Armed, ip: int, chain: Sequence[int]) -> list[int]:

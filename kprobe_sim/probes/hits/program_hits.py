@@ -12,10 +12,11 @@ from collections.abc import Callable
 from kprobe_sim.events.event_file import Hit
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.state import NOWHERE, TASK_SIZE, State
-from kprobe_sim.probes.hits.call import ARGUMENT_REGISTERS, CLOBBERED, REGISTERS
+from kprobe_sim.probes.hits.call import CLOBBERED, as_bytes, check_state
 from kprobe_sim.probes.hits.program_call import ProgramCall
 from kprobe_sim.probes.uprobes import Uprobe, Uprobes
 
@@ -55,7 +56,7 @@ class ProgramHits:
 
         Raises ValueError for a file, CPU or registers that don't exist.
         """
-        self._check(call)
+        check_state(self._machine, call.cpu, call.registers)
         probes = self._uprobes.in_place(self._file(call.path), call.offset)
         before = self._state(call)
         for probe in probes:
@@ -74,13 +75,6 @@ class ProgramHits:
             if probe.event.is_return:
                 self._hit(probe, call, after, (before.registers["ip"], after.registers["ip"]), timestamp)
 
-    def _check(self, call: ProgramCall) -> None:
-        if not 0 <= call.cpu < self._machine.cpus:
-            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
-        unknown = sorted(call.registers.keys() - set(REGISTERS))
-        if unknown:
-            raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
-
     def _file(self, path: str) -> object:
         try:
             file = self._machine.files.find(path)
@@ -93,7 +87,7 @@ class ProgramHits:
     def _state(self, call: ProgramCall) -> State:
         """Return the registers and memory at the first instruction."""
         memory = CallMemory(self._machine.memory, call.memory)
-        values = [arg & _MASK if isinstance(arg, int) else memory.put_string(_bytes(arg)) for arg in call.args]
+        values = [arg & _MASK if isinstance(arg, int) else memory.put_string(as_bytes(arg)) for arg in call.args]
         stack = [call.caller & _MASK, *values[len(ARGUMENT_REGISTERS) :]]
         memory.put(_STACK, struct.pack(f"<{len(stack)}Q", *stack), _STACK_ABOVE)
         registers = {**_BASE, **dict(zip(ARGUMENT_REGISTERS, values, strict=False)), "sp": _STACK}
@@ -121,7 +115,3 @@ class ProgramHits:
                 # where a read fails, the kernel leaves whatever the arguments' buffer held: here zeroes
                 record = bytes(probe.evaluate(state, (event.id, flags, depth, task.pid, *addresses)))
             self._recorder.emit(file, task, record, Hit(call.cpu, state.comm, record[:8], (), timestamp))
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")

@@ -14,8 +14,8 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtoul
 from kprobe_sim.language.primitives.refusal import Refusal, refuse
 from kprobe_sim.probes.command import DEFAULT_GROUP, Creation
 from kprobe_sim.probes.kprobes import Kprobe, Kprobes
-from kprobe_sim.probes.of_2009.arguments import read_first_arguments, split_first_offset, without_symbols
-from kprobe_sim.probes.of_2009.event import FirstEvent
+from kprobe_sim.probes.patch_2009.arguments import read_first_arguments, split_first_offset, without_symbols
+from kprobe_sim.probes.patch_2009.event import FirstEvent
 from kprobe_sim.probes.probe_point import ProbeLocation
 
 
@@ -54,11 +54,11 @@ class FirstKprobes(Kprobes):
         arguments = read_first_arguments(words[2:], is_return=is_return, named=gates.first_names)
         arguments = tuple(
             [
-                without_symbols(one)
-                if one.expression.source.kind is From.SYMBOL
-                and not points.address_of(split_first_offset(one.expression.source.text)[0])
-                else one
-                for one in arguments
+                without_symbols(argument)
+                if argument.expression.source.kind is From.SYMBOL
+                and not points.address_of(split_first_offset(argument.expression.source.text)[0])
+                else argument
+                for argument in arguments
             ]
         )
         name = name or _made_name(point, is_return=is_return)
