@@ -87,7 +87,7 @@ class StaticEvents:
             order = list(dict.fromkeys(system for system, _ in readdir))
             made = [key for key in self.all() if key[0] != "ftrace"]
             of_ftrace = [key for key in readdir if key[0] == "ftrace"]
-            if made and order[0] != made[0][0]:  # the newest stands first
+            if made and order[0] != made[0][0]:  # newest first
                 order.reverse()
                 of_ftrace.reverse()
             if of_ftrace:  # a kernel that is known only from a document has no static events

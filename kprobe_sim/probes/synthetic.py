@@ -212,7 +212,7 @@ class SyntheticEvents:
         return fields
 
     def _refused(self, command: str, message: str, word: str = "") -> OSError:
-        """Log a fault, with the caret where its word first stands in the command; return the error to raise."""
+        """Log a fault, with the caret where its word first occurs in the command; return the error to raise."""
         number, text = answer(message, self.dyn_events.gates)
         if text is not None:
             self.dyn_events.errlog.log(self.location, text, command, max(command.find(word), 0))

@@ -97,13 +97,13 @@ class Page:
         return self.ends[index - 1] if index else 0
 
 
-@cache  # of some thousand sizes at most
+@cache  # a few thousand sizes at most
 def _ends_of(size: int) -> array[int]:
     """Return the ends of the records in a page that is full of records of one size."""
     return array("H", range(size, PAGE_DATA, size))
 
 
-@cache  # of some thousand lengths at most
+@cache  # a few thousand sizes at most
 def event_length(size: int) -> int:
     """Return the bytes that an event with `size` bytes of data takes in the buffer."""
     length = max(size, 1)
@@ -114,8 +114,8 @@ def event_length(size: int) -> int:
 
 
 def event_bytes(entry: RingEntry, before: int) -> bytes:
-    """Return an event as it lies in its page; `before` is the time stamp that its delta counts from."""
-    delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be seen here
+    """Return an event as it is in its page; `before` is the time stamp from which its delta counts."""
+    delta = max(entry.stamp - before, 0)  # this hides a clock that ran backwards
     extend = b""
     if delta >= EXTEND_AFTER:
         extend = _WORDS.pack((delta & (EXTEND_AFTER - 1)) << 5 | _TIME_EXTEND, (delta >> 27) & 0xFFFFFFFF)
@@ -127,7 +127,7 @@ def event_bytes(entry: RingEntry, before: int) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """Return the event that fills a page's rest where it is big enough to say so, else nothing."""
+    """Return the event that fills the end of a page; nothing if there isn't enough room for it."""
     if size < LEAST_PADDING:
         return b""
     return _WORDS.pack(1 << 5 | _PADDING, size - _EVENT_HEADER).ljust(size, b"\0")
@@ -140,6 +140,6 @@ def page_bytes(stamp: int, data: bytes, missed: int) -> bytes:
         if PAGE_DATA - commit >= _LONG.size:
             data += _LONG.pack(missed)
             commit += _MISSED_STORED
-        # an int of the kernel is added: its sign fills the upper half
+        # the kernel adds an int, whose sign fills the upper half
         commit = (commit + _MISSED_EVENTS - (1 << 32)) & (2**64 - 1)
     return _HEADER.pack(stamp, commit) + data.ljust(PAGE_DATA, b"\0")

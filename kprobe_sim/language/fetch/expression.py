@@ -229,7 +229,7 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
 
 
 def _check_address(expression: Expression, column: int) -> None:
-    """Refuse what can't be dereferenced, and one instruction more than there may be."""
+    """Raise Refusal for what can't be dereferenced, and for one instruction too many."""
     if not expression.derefs and expression.source.kind in (From.COMM, From.TEXT):
         raise Refusal("COMM_CANT_DEREF", column)
     if expression.slot + 1 == LAST_SLOT:
@@ -245,7 +245,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
     if not brace:
         raise Refusal("DEREF_OPEN_BRACE", column + len(rest))
     expression = read_expression(inner, scope, column, level + 1)
-    if inner.startswith("@"):  # the address itself is meant, not what stands there
+    if inner.startswith("@"):  # this means the address, not what is stored there
         derefs, slot = expression.derefs[:-1], expression.slot
     else:
         _check_address(expression, column)
@@ -271,12 +271,12 @@ def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
 
 
 def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Expression:
-    """Read an expression (without :TYPE) that stands at `column` of its token.  Raises Refusal.
+    """Read an expression (without :TYPE) at `column` of its token.  Raises Refusal.
 
-    `level` counts the expressions around it.
+    `level` is the number of expressions around it.
     """
-    if scope.sources is not None and (sources := scope.sources.read(text, scope, column)) is not None:
-        return sources
+    if scope.sources is not None and (expression := scope.sources.read(text, scope, column)) is not None:
+        return expression
     gates = scope.gates
     if nested := _nested(text, gates):
         if gates.nesting is not None and level >= gates.nesting:
@@ -303,7 +303,7 @@ _Nested = Callable[[str, Scope, int, int], Expression]
 
 
 def _nested(text: str, gates: Gates) -> _Nested | None:
-    """Return what reads an expression with another inside; None if there is none."""
+    """Return the reader of an expression that contains another; None if it doesn't."""
     if gates.typecasts:
         if text.startswith((PER_CPU_POINTER, PER_CPU_READ)):
             return _per_cpu
@@ -325,7 +325,7 @@ def _dollar(text: str, scope: Scope, column: int) -> Expression:
 
 
 def _argument_name(text: str, scope: Scope, column: int) -> Expression:
-    """Read the name of an argument, which is known at the entry and the return of the function only."""
+    """Read the name of an argument, which the kernel knows only at the entry and the return of the function."""
     if not scope.is_return and not scope.at_entry:
         raise Refusal("NOSUP_BTFARG", column)
     return _by_name(text, scope, column)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 WORD = 1 << 64  # numbers of a register, with or without a sign
-SECONDS = 1_000_000_000  # at most: some 31 years, whose ns fit the kernel's clocks
+SECONDS = 1_000_000_000  # at most: about 31 years, so that ns fit the kernel's clocks
 CPUS = 8192  # NR_CPUS, at most, of a kernel for x86-64
 PIDS = 1 << 22  # PID_MAX_LIMIT of a kernel of 64 bits
 _SHOWN = 60  # characters

@@ -1,4 +1,4 @@
-"""Programs on the simulated machine that hit uprobes: a task's work in user space, as far as probes see it.
+"""Calls of programs on the simulated machine that hit uprobes: a task's work in user space, as probes see it.
 
 Sources: uprobe_dispatcher(), uretprobe_dispatcher() and __uprobe_trace_func() in kernel/trace/trace_uprobe.c of 4.9.229
 and 5.4.273; recorded traces: 16_uprobe2.

@@ -145,7 +145,7 @@ class Sites:
         )
 
     def _armed(self, address: int) -> tuple[Armed, ...]:
-        """Return the probes at an address that a call hits and whose events some instance wants, newest first."""
+        """Return the probes that a call hits at an address and that some instance has enabled, newest first."""
         probes = self._enabled(address)
         by_ftrace = self._symbols.is_traceable(address)
         if not probes or (by_ftrace and not self._machine.ftrace_enabled):
@@ -158,7 +158,7 @@ class Sites:
         return tuple(armed)
 
     def _enabled(self, address: int) -> list[Kprobe]:
-        """Return the kprobes at an address whose events some instance wants, oldest first."""
+        """Return the enabled kprobes at an address, oldest first."""
         kprobes = self._probes.kprobes
         return kprobes.enabled(kprobes.at_address(address), self._instances)
 

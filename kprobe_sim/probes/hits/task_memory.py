@@ -107,7 +107,7 @@ class TaskMemory:
         if comm:
             content[comm.offset : comm.offset + comm.size] = task.name.ljust(comm.size, b"\0")
         self._machine.memory.put(task_address(task.pid), bytes(content))
-        for pid in (leader, _INIT):  # what its pointers lead to
+        for pid in (leader, _INIT):  # the tasks that it points to
             other = self._machine.tasks.get(pid) or self._boot_task(pid)
             if pid not in self._placed and other:
                 self._placed[pid] = (other, cpu)
@@ -130,7 +130,7 @@ class TaskMemory:
         return (_AREAS + cpu * size - start) & 0xFFFF_FFFF_FFFF_FFFF
 
     def _run(self, types: PrototypeTable, task: int, cpu: int) -> None:
-        """Let a CPU's variables say that a task runs there."""
+        """Set a CPU's variables for the task that runs there."""
         start, end = self._bounds
         offset = self._offset(cpu)
         area = self._areas.get(cpu)
