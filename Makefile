@@ -5,7 +5,7 @@ KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_sim vm tests tools distributions docs/playground docs/readers
+SOURCES := kprobe kprobe_text kprobe_corpus kprobe_check kprobe_sim vm tests tools distributions docs/playground docs/readers
 # processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
 # debugger wants it
 WORKERS ?= auto

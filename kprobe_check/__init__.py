@@ -9,11 +9,13 @@ Start with `checking`; `statements` says what can be asked, `answers` how, `mean
 
 from __future__ import annotations
 
-from kprobe_check.answers import Answer
-from kprobe_check.checking import Finding, NoKernel, Report, Verdict, check
-from kprobe_check.sources import BadSource, statements
-from kprobe_check.statements import Position, Statement
-from kprobe_check.suggestions import Suggestion
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe_check.answers import Answer
+    from kprobe_check.checking import Finding, NoKernel, Report, Verdict, check
+    from kprobe_check.sources import BadSource, statements
+    from kprobe_check.statement import Position, Statement
+    from kprobe_check.suggestions import Suggestion
 
 __all__ = [
     "Answer",
@@ -28,3 +30,23 @@ __all__ = [
     "check",
     "statements",
 ]
+
+_HOMES = {
+    "kprobe_check.answers": ("Answer",),
+    "kprobe_check.checking": ("Finding", "NoKernel", "Report", "Verdict", "check"),
+    "kprobe_check.sources": ("BadSource", "statements"),
+    "kprobe_check.statement": ("Position", "Statement"),
+    "kprobe_check.suggestions": ("Suggestion",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+if not TYPE_CHECKING:  # type checkers would learn that every name is there
+
+    def __getattr__(name: str) -> object:
+        """Import a name when it is first used: `kprobe --help` reads the verb, and nothing else of this package."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value

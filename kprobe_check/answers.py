@@ -17,7 +17,7 @@ from kprobe.kernel.listing import Line, delete, read_lines
 from kprobe.undo.instance import open_instance
 from kprobe.undo.undo import Undo
 from kprobe_check.openings import opened
-from kprobe_check.statements import APPENDING, DEFINITION, FILTER, TRUNCATING, Statement
+from kprobe_check.statement import APPENDING, DEFINITION, FILTER, TRUNCATING, Statement
 from kprobe_text.text.format import FormatField, parse_format
 
 TYPE_CHECKING = False

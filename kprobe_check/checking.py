@@ -11,7 +11,7 @@ from kprobe.undo.owners import this_process
 from kprobe_check import lists, meanings
 from kprobe_check.answers import Answer, Asked
 from kprobe_check.openings import KEEPS
-from kprobe_check.statements import Position, Statement, linked
+from kprobe_check.statement import Position, Statement, linked
 from kprobe_check.suggestions import Suggestion, Trial
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from kprobe_check.checking import DIFFERS, REFUSED, UNASKED, NoKernel, Report, c
 from kprobe_check.lists import begins_statement, statement
 from kprobe_check.sarif import as_sarif
 from kprobe_check.sources import FORMS, LONGEST, BadSource, statements
-from kprobe_check.statements import Position, Statement, linked
+from kprobe_check.statement import Position, Statement, linked
 from kprobe_text.terminal.output import say
 from kprobe_text.terminal.verb import UsageError
 from kprobe_text.terminal.verb_words import HELP_WORDS, usage_error, verb_options

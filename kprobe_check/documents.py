@@ -12,7 +12,7 @@ from kprobe_check import lists
 from kprobe_check.programs import compiled, python
 from kprobe_check.programs.literals import GO, PERL, RUST, C, MissingLibrary
 from kprobe_check.shell import scripts
-from kprobe_check.statements import Position, Statement, looks_like_definition
+from kprobe_check.statement import Position, Statement, looks_like_definition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kprobe_check.statements import (
+from kprobe_check.statement import (
     FILES,
     FILTER,
     TRIGGER,

@@ -19,14 +19,14 @@ from collections import Counter
 
 from kprobe.kernel.symbols import SUCCESSORS
 from kprobe_check.openings import LOST
-from kprobe_check.statements import DEFINITION, TRUNCATING
+from kprobe_check.statement import DEFINITION, TRUNCATING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kprobe_check.answers import Answer, Asked
-    from kprobe_check.statements import Statement
+    from kprobe_check.statement import Statement
 
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # of a function's first six arguments, System V ABI for x86-64
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__x64_compat_sys_", "__ia32_compat_sys_")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 
 from kprobe_check.lists import definitions_file
-from kprobe_check.statements import APPENDING, TRUNCATING, Position, Statement
+from kprobe_check.statement import APPENDING, TRUNCATING, Position, Statement
 
 LOST = "it first removes all probes that are in the file, whoever added them"
 SOUGHT = "whoever opens it so seeks to its end, and the file has none to seek to"

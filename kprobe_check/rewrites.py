@@ -11,7 +11,7 @@ from kprobe.definitions.spellings import from_saved
 from kprobe.errors import DefinitionError
 from kprobe.kernel.symbols import successors
 from kprobe_check.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
-from kprobe_check.statements import DEFINITION, FILTER, Statement
+from kprobe_check.statement import DEFINITION, FILTER, Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

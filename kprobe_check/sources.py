@@ -11,7 +11,7 @@ from kprobe_check.limit import SECONDS, SECONDS_PER_BYTE, TookTooLong, limited
 from kprobe_check.programs import compiled, python
 from kprobe_check.programs.literals import GO, PERL, RUST, C, MissingLibrary
 from kprobe_check.shell import scripts
-from kprobe_check.statements import Statement, linked
+from kprobe_check.statement import Statement, linked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

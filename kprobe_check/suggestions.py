@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kprobe_check.answers import Answer, Asked
-    from kprobe_check.statements import Statement
+    from kprobe_check.statement import Statement
 
 USER_MEMORY = "ustring for what is in user memory, on every architecture"
 _TRIALS = 60  # texts that are tried for one statement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kprobe_check.statements import Position, Statement
+from kprobe_check.statement import Position, Statement
 
 _LONGEST = 4 << 20  # characters of a text
 _SHOWN = 60  # characters of something unknown

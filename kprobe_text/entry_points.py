@@ -46,7 +46,7 @@ def find(group: str, name: str) -> EntryPoint | None:
             if not any(distribution in known for known in before):
                 return point
         before.append(distributions)
-    return next((point for point in entries(group) if point.name == name), None)
+    return next((point for point in _known_to_metadata(group) if point.name == name), None)
 
 
 def names(group: str) -> set[str]:
@@ -56,6 +56,21 @@ def names(group: str) -> set[str]:
 
 def entries(group: str) -> list[EntryPoint]:
     """Return a group's entry points."""
+    if any(os.path.isfile(directory) for directory in sys.path):  # an archive
+        return _known_to_metadata(group)
+    found: dict[str, EntryPoint] = {}
+    before: list[frozenset[str]] = []
+    for directory in sys.path:
+        distributions, points = _installed(directory, _changed(directory))
+        for (of, name), those in points.items():
+            for distribution, point in those if of == group else ():
+                if not any(distribution in known for known in before):
+                    found.setdefault(name, point)
+        before.append(distributions)
+    return list(found.values())
+
+
+def _known_to_metadata(group: str) -> list[EntryPoint]:
     from importlib.metadata import entry_points
 
     return [EntryPoint(point.name, point.value) for point in entry_points(group=group)]

@@ -126,7 +126,7 @@ def test_the_scan_sees_a_name_with_two_meanings(tmp_path: Path) -> None:
     assert ambiguous(tmp_path) == {"_Row": ["one.py", "other.py"], "Read": ["one.py", "other.py"]}
 
 
-# the layers: layers.toml, read and compared with the source by tools/architecture.py
+# the layers: layers.toml, compared with the source by import_scan.py
 
 
 LAYERS = scan.layers()

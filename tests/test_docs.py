@@ -378,7 +378,7 @@ def test_specs() -> None:
 
 
 def sources_of() -> list[Path]:
-    homes = (ROOT / "kprobe", ROOT / "kprobe_sim", ROOT / "vm" / "kprobe_vm")
+    homes = tuple(path.parent for path in (*ROOT.glob("kprobe*/__init__.py"), *ROOT.glob("vm/*/__init__.py")))
     return sorted(path for home in homes for path in home.rglob("*.py"))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("kprobe", "kprobe_sim", "vm/kprobe_vm")
+PACKAGES = ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm/kprobe_vm", "vm/kprobe_lab")
 OURS = ("dev", "fuzz", "playground")  # of those who work on kprobe-sim
 APART = (*OURS, "engines", "all")  # not in [all]: engines are for a page's queries
 # the extra that errors name for each library that the packages import
@@ -84,7 +84,7 @@ def places() -> list[str]:
 
 def imports() -> Iterator[tuple[str, str]]:
     """Yield each library of others that a module of the packages imports."""
-    known = {*sys.stdlib_module_names, "kprobe", "kprobe_sim", "kprobe_vm"}
+    known = {*sys.stdlib_module_names, *(package.removeprefix("vm/") for package in PACKAGES)}
     for pattern in places():
         for path in sorted(ROOT.glob(pattern)):
             source = path.read_text("utf-8")

@@ -99,3 +99,84 @@ def test_the_command_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch, capsys
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "FOUND lock --seed 3 --count 1: KeyError: 'x'"
     assert said[-1] == "2 findings"
+
+
+def _scenario(**keys: object) -> dict[str, object]:
+    return {"definitions": ["p vfs_read"], "call": [{"function": "vfs_read"}], **keys}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            {"call": [{"function": "vfs_read", "times": 1_000_000}]},
+            r"its calls are \d{9} characters, each with the def",
+        ),
+        ({"definitions": [f"p:a{n} vfs_read" for n in range(9999)], "call": [{"open": "x"}] * 100}, "are the most"),
+        ({"call": [{"write": "trace", "data": "", "times": 101}]}, "times of write is 101, .* number from 1 to 100"),
+        ({"cpus": 65_536}, "cpus is 65536, and has to be a number from 1 to 8192"),
+        ({"options": ["x" * 70_000]}, "has no option 'x{100,200}.{0,99}$"),
+    ],
+)
+def test_work_out_of_proportion_is_refused(table: dict[str, object], said: str) -> None:
+    from kprobe_sim.scenarios.rendering import render
+
+    with pytest.raises(ValueError, match=said):
+        render(_scenario(**table), "6.1")
+
+
+def test_a_number_that_python_writes_not_has_a_length() -> None:
+    from kprobe_sim.scenarios.scenario import scenario_of
+
+    with pytest.raises(ValueError, match="a number of how is too large a number"):
+        scenario_of(_scenario(call=[{"open": "x", "how": [0, 0, 1 << 20_000]}]))
+
+
+def test_a_refusal_of_a_long_value_is_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kprobe_sim.cli import main
+
+    fields = f'fields = {{ prev_pid = "{"a" * 70_000}" }}'
+    (tmp_path / "s.toml").write_text(
+        f'enable = ["sched/sched_switch"]\n[[call]]\nevent = "sched/sched_switch"\n{fields}'
+    )
+    assert main(["text", str(tmp_path / "s.toml"), "--kernels", "6.1"]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("aaa...\n")
+    assert 2000 < len(said) < 2400
+
+
+def test_what_is_nested_deeper_than_python_goes_has_a_length() -> None:
+    from kprobe_sim.scenarios.scenario import scenario_of
+
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    (step,) = scenario_of(_scenario(call=[{"raw_marker": {"id": 1, "hex": "00", "more": deep}}])).steps
+    assert step.value == b"\1\0\0\0\0"
+
+
+def test_the_calls_of_an_activity_are_counted_in_all() -> None:
+    from kprobe_sim.kernel.activity import parse
+
+    call = '[[call]]\nfunction = "vfs_read"\ntask = "a-1"\ntimes = 600_000\n'
+    assert len(parse(call).steps) == 600_000
+    with pytest.raises(ValueError, match="call 2: with it 1200000 calls are made, and 1000000 are the most"):
+        parse(call * 2)
+
+
+def test_many_cpus_cost_nothing() -> None:
+    from kprobe_sim import SimulatedKernel
+
+    kernel = SimulatedKernel("6.1", cpus=8192)
+    tracefs = kernel.tracefs
+    tracefs.write("kprobe_events", b"p:a vfs_read")
+    tracefs.write("events/kprobes/a/enable", b"1")
+    for cpu in (8191, 0, 4096):
+        kernel.call("vfs_read", cpu=cpu, at=5_000)
+    assert list(kernel.top.buffer.cpus) == [0, 4096, 8191]
+    lines = [line.split()[1] for line in tracefs.read("trace").splitlines() if not line.startswith(b"#")]
+    assert lines == [b"[000]", b"[4096]", b"[8191]"]
+    assert tracefs.exists("per_cpu/cpu8191")
+    assert not tracefs.exists("per_cpu/cpu8192")
+    assert not tracefs.exists("per_cpu/cpu01")
+    assert len(tracefs.listdir("per_cpu")) == 8192

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kprobe.options import usage
-from kprobe.options.table import OPTIONS, TRACE, VERBS, Option, options_of
+from kprobe.options.table import OPTIONS, TRACE, Option, options_of, verbs
 from kprobe_sim.cli import _parser as sim_parser
 from kprobe_vm.cli import EPILOG
 from kprobe_vm.cli import _parser as vm_parser
@@ -83,8 +83,9 @@ def page(name: str, sections: list[Section], rest: Iterable[str]) -> str:
 def of_kprobe() -> str:
     ways = usage.usage().removeprefix(usage.LEAD).splitlines()
     sections = [Section(ways[0].strip(), usage.PURPOSE, tuple(map(_shown, options_of(TRACE))))]
-    for verb, way in zip(VERBS, ways[1:], strict=True):
+    for verb, way in zip(verbs(), ways[1:], strict=True):
         own = [option for option in OPTIONS if verb.name in option.verbs and TRACE not in option.verbs]
+        own += verb.options
         text = verb.help.removesuffix(f": kprobe {verb.name} -h")
         text = f"{text[:1].upper()}{text[1:]}."
         if verb.reads:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
+import gc
 import importlib
 import io
 import json
@@ -31,11 +31,13 @@ from random import Random
 from types import FrameType
 from typing import Any, NamedTuple
 
+from nonsense_files import JSON, TOML, damaged, json_text, mutated, toml, torn
+
 ROOT = Path(__file__).parent.parent
 SCENARIOS = ROOT / "kprobe_sim" / "scenarios" / "shipped"
 ACTIVITIES = ROOT / "kprobe_sim" / "activities"
 TEXTS = ROOT / "fixtures" / "text"
-SECONDS = 10.0  # that reading one file may take
+SECONDS = 10.0  # of the processor's time that reading one file may take
 LINES = 14  # that a refusal may have
 MOST_STEPS = 50  # of an activity that are done
 KERNEL = "6.1"
@@ -68,19 +70,6 @@ ACTIVITY: dict[str, Any] = {
 PROBES = b"p:a vfs_read a=%ax b=+0(%si):string s=$stack3\nr:b vfs_read $retval"
 
 
-class Raw(str):
-    """A value that stands in the file as it is: a number of any length, brackets of any depth."""
-
-    __slots__ = ()
-
-
-class Tree(NamedTuple):
-    """A value of a file's, and what can be set in its place."""
-
-    inside: Any
-    key: Any
-
-
 class Kind(NamedTuple):
     """A kind of file: valid ones, how one is written, and what reads it and returns whether it was accepted."""
 
@@ -93,218 +82,33 @@ class Finding(AssertionError):
     """What is wrong with how a file was read."""
 
 
-# ------------------------------------------------------------------------------------------------------------ nonsense
-
-NUMBERS = (
-    *(
-        0,
-        1,
-        -1,
-        2,
-        5,
-        64,
-        255,
-        4096,
-        100_000,
-        1 << 31,
-        (1 << 63) - 1,
-        1 << 63,
-        (1 << 64) - 1,
-        1 << 64,
-        10**40,
-        -(10**40),
-    ),
-    *(0.0, -0.0, -0.5, 1.5, 1e-9, 1e308, -1e308, float("inf"), float("-inf"), float("nan")),
-)
-WORDS = (
-    *(
-        "",
-        " ",
-        "x",
-        "0",
-        "-1",
-        "0x10",
-        "1e9",
-        "nan",
-        "cat-1",
-        "cat-99999999999",
-        "cat-²",
-        "6²",
-        "٣",
-        "é",
-        "\ud800",
-        "\0",
-    ),
-    *("a\nb", "\r", "/", "..", "../../x", "/dev/zero", "a/b", "vfs_read", "vfs_read+0x10", "vfs_read+010", "nosuch"),
-    *(
-        "sched/sched_switch",
-        "sys_enter+0x1/0x2",
-        "x" * 5000,
-        "%s%n{}",
-        "trace",
-        "read",
-        "local",
-        "6.1",
-        "[[call]]",
-        "'",
-    ),
-    *("\ud800\udc00", "a" * 70_000, "1" * 4301, "0x" + "f" * 5000, "-", "#", "=", "\x1b[31m"),
-)
-DEEP = 3000
-BOTH: tuple[Any, ...] = (
-    *(True, False, [], {}, [[]], [{}], {"": {}}, {"x": []}, [1], ["x"], [True], [1.5], list(range(70)), ["x"] * 300),
-    *({"hex": "00"}, {"hex": 1}, {"x": 1}, {"name": "x"}, {"comm": 1, "pid": "x"}, {"di": -1}, {"-1": "00"}),
-    *(Raw("9" * 4301), Raw("-" + "9" * 4301)),
-)
-TOML: tuple[Any, ...] = (
-    *(datetime.date(2024, 1, 1), datetime.time(1), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)),
-    *(Raw("0x" + "f" * 5000), Raw("[" * DEEP + "]" * DEEP), Raw("{" + ".".join(["a"] * DEEP) + "=1}"), Raw("1e9999")),
-    Raw("0o7777"),
-)
-JSON: tuple[Any, ...] = (
-    None,
-    Raw("[" * 100_000 + "]" * 100_000),
-    Raw("[" * 900 + "]" * 900),
-    Raw("[" * 400 + "]" * 400),
-    Raw('{"a":' * DEEP + "1" + "}" * DEEP),
-    Raw("1e9999"),
-)
-
-
-def nonsense(random: Random, own: tuple[Any, ...]) -> Any:
-    """Return a value of any type; `own` are those that only this form has."""
-    return copied(random.choice(random.choice((NUMBERS, WORDS, BOTH, own))))
-
-
-def places(tree: Any) -> Iterator[Tree]:
-    """Yield where a value stands in a tree of tables and lists."""
-    for key, value in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
-        yield Tree(tree, key)
-        if isinstance(value, (dict, list)):
-            yield from places(value)
-
-
-def copied(tree: Any) -> Any:
-    """Return a copy of tables and lists, as deep as they are."""
-    if isinstance(tree, dict):
-        return {key: copied(value) for key, value in tree.items()}
-    return [copied(value) for value in tree] if isinstance(tree, list) else tree
-
-
-def damaged(tree: Any, random: Random, own: tuple[Any, ...]) -> Any:
-    """Return a tree in which one to three values are nonsense, gone, more, elsewhere or there twice."""
-    tree = copied(tree)
-    for _ in range(random.choice((1, 1, 1, 2, 3))):
-        found = list(places(tree))
-        if not found:
-            return tree
-        inside, key = random.choice(found)
-        match random.randrange(8):
-            case 0:
-                del inside[key]
-            case 1 if isinstance(inside, dict):
-                inside[random.choice(WORDS)] = nonsense(random, own)
-            case 1 | 2 if isinstance(inside, list):
-                inside.append(nonsense(random, own))
-            case 3:
-                inside[key] = [inside[key]]
-            case 4:
-                other = random.choice(found)
-                inside[key] = (
-                    copied(other.inside[other.key])
-                    if other.key in range(len(other.inside))
-                    or (isinstance(other.inside, dict) and other.key in other.inside)
-                    else None
-                    if None in own
-                    else 0
-                )
-            case _:
-                inside[key] = nonsense(random, own)
-    return tree
-
-
-def torn(data: bytes, random: Random) -> bytes:
-    """Return a file's bytes, one time in ten cut off, or with other bytes somewhere."""
-    if random.randrange(10):
-        return data
-    at = random.randrange(len(data) + 1)
-    return (
-        data[:at]
-        + random.choice((b"", b"\xff", b"\0", b"\n", b"=", b"[", b"{", b'"'))
-        + data[at + random.randrange(3) :]
-    )
-
-
-# --------------------------------------------------------------------------------------------------------------- forms
-
-
-def toml_value(value: Any) -> str:
-    """Write a value as TOML."""
-    if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{toml_value(str(key))} = {toml_value(one)}' for key, one in value.items())}}}"
-    return repr(value)
-
-
-def toml(tree: dict[str, Any], random: Random) -> bytes:
-    """Write a file of TOML, its lists of tables as [[KEY]] or on a line."""
-    text, after = "", ""
-    for key, value in tree.items():
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value) and random.randrange(2):
-            for one in value:
-                lines = (f"{toml_value(str(name))} = {toml_value(two)}\n" for name, two in one.items())
-                after += f"[[{toml_value(str(key))}]]\n{''.join(lines)}"
-        else:
-            text += f"{toml_value(str(key))} = {toml_value(value)}\n"
-    return torn((text + after).encode("utf-8", "surrogatepass"), random)
-
-
-def json_text(tree: Any) -> bytes:
-    """Write a file of JSON."""
-    raws: list[str] = []
-
-    def marked(value: Any) -> Any:
-        if isinstance(value, Raw):
-            raws.append(value)
-            return f"@raw{len(raws) - 1}@"
-        if isinstance(value, dict):
-            return {key: marked(one) for key, one in value.items()}
-        return [marked(one) for one in value] if isinstance(value, list) else value
-
-    text = json.dumps(marked(tree), default=str)
-    return re.sub(r'"@raw(\d+)@"', lambda found: raws[int(found[1])], text).encode()
-
-
 # ------------------------------------------------------------------------------------------------------- what reads it
 
 
-class _TooLong(Exception):
-    """Reading took too long."""
+class _TooLong(BaseException):
+    """Reading took too long: no handler of errors in what reads takes it."""
 
 
 @contextlib.contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raise _TooLong in what takes longer."""
+    """Raise _TooLong in what takes the processor for longer, or ten times as long of the time: it waits for something.
+
+    The machine may have much else to do.
+    """
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, 10 * seconds))
+    before = [signal.signal(number, ring) for number, _, _ in timers]
+    for _, timer, most in timers:
+        signal.setitimer(timer, most)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def refused(error: BaseException | str, *named: str) -> bool:
@@ -350,7 +154,8 @@ def read_activity(place: Path, data: bytes) -> bool:
     kernel = opened.kernel
     with contextlib.suppress(OSError):  # it may bring a second vfs_read
         kernel.tracefs.write("kprobe_events", PROBES)
-    for event in ("kprobes", "sched/sched_switch", "raw_syscalls"):
+    kprobes = ["kprobes"] if kernel.tracefs.exists("events/kprobes") else []
+    for event in (*kprobes, "sched/sched_switch", "raw_syscalls"):
         kernel.tracefs.write(f"events/{event}/enable", b"1")
     kernel.tracefs.write("options/stacktrace", b"1")
     for step in opened._activity.on(kernel)[:MOST_STEPS]:
@@ -362,10 +167,17 @@ def read_activity(place: Path, data: bytes) -> bool:
 
 def read_scenario(place: Path, data: bytes) -> bool:
     """Print its text."""
-    from kprobe_sim.cli import main
-
     (place / "s.toml").write_bytes(data)
-    return told(main, ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml", "no text of it")
+    return told(_sim_command(), ["text", str(place / "s.toml"), "--kernels", KERNEL], (1, 2), "s.toml", "no text of it")
+
+
+@cache
+def _sim_command() -> Callable[[list[str]], int]:
+    """Return the command, whose parser is made once: that takes longer than to read a file."""
+    from kprobe_sim import cli
+
+    vars(cli)["_parser"] = cache(cli._parser)
+    return cli.main
 
 
 def read_profile(place: Path, data: bytes) -> bool:
@@ -532,6 +344,10 @@ def _activities() -> list[Any]:
     return [ACTIVITY, *(tomllib.loads(path.read_text("utf-8")) for path in sorted(ACTIVITIES.glob("*.toml")))]
 
 
+def _as_toml(tree: Any, random: Random) -> bytes:
+    return torn(toml(damaged(tree, random, TOML), random), random)
+
+
 def _as_json(tree: Any, random: Random) -> bytes:
     return torn(json_text(tree), random)
 
@@ -571,24 +387,6 @@ FORMAT = [
     ),
     *("", r'print fmt: "(%lx) a={%d,%d} s=\"%s\"", REC->__probe_ip, REC->a[0], REC->a[1], __get_str(s)'),
 ]
-TOKENS = (
-    *("010", "08", "0", "-1", "+", "[0]", "[65]", "[999]", "u8[0]", ":b1@0/0", ":b" + "9" * 4400 + "@1/2", "9" * 4301),
-    *("\\" + "9" * 4301, "\\0x" + "f" * 5000, "$arg" + "9" * 4301, "$stack" + "1" * 5000, "+" + "9" * 4400 + "(%di)"),
-    *("+u", "0x" + "f" * 5000, "\udcff", "é", "²", "٣", "\0", "\t", ":", "=", "@", "%", "{", "}", "(", ")", '"', "\\"),
-    *(":symbol", ":ustring", ":char[3]", "offset:" + "9" * 4301 + ";", "size:" + "9" * 4301 + ";", "[", "]", ";", ","),
-    *(
-        "ID: " + "9" * 4301,
-        "print fmt: ",
-        "%s",
-        "%pS",
-        "0x%x",
-        "name: ",
-        "field:",
-        "__data_loc ",
-        "x" * 5000,
-        " " * 3000,
-    ),
-)
 
 
 def lines(tree: list[str], random: Random) -> bytes:
@@ -604,21 +402,9 @@ def lines(tree: list[str], random: Random) -> bytes:
     return torn("".join(f"{line}\n" for line in found).encode("utf-8", "surrogateescape"), random)
 
 
-def mutated(line: str, random: Random) -> str:
-    """Return a line with a token in place of a few characters, of a number, or of a word."""
-    token = random.choice(TOKENS)
-    spans = [found.span() for found in re.finditer(r"[0-9a-f]*[0-9][0-9a-f]*|\w+|[^\w\s]+", line)]
-    if spans and random.randrange(3):
-        start, end = random.choice(spans)
-    else:
-        start = random.randrange(len(line) + 1)
-        end = start + random.choice((0, 0, 1, 4))
-    return line[:start] + token + line[end:]
-
-
 KINDS: dict[str, Kind] = {
-    "activity": Kind(_activities, lambda tree, r: toml(damaged(tree, r, TOML), r), read_activity),
-    "scenario": Kind(_scenarios, lambda tree, r: toml(damaged(tree, r, TOML), r), read_scenario),
+    "activity": Kind(_activities, _as_toml, read_activity),
+    "scenario": Kind(_scenarios, _as_toml, read_scenario),
     "profile": Kind(
         lambda: [json.loads((_toy() / "profile.json").read_bytes())],
         lambda tree, r: _as_json(damaged(tree, r, JSON), r),
@@ -697,6 +483,16 @@ def hold_line(random: Random) -> int:
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
+@contextlib.contextmanager
+def _place(kind: str, places: dict[str, Path], home: str) -> Iterator[Path]:
+    """Give the directory of a kind that has one, as it writes one file and that anew; of others an empty one."""
+    if kind in places:
+        yield places[kind]
+        return
+    with tempfile.TemporaryDirectory(dir=home) as place:
+        yield Path(place)
+
+
 def main() -> int:
     """Give as many nonsense files or lines as are asked for; print the counts, and each finding's seed."""
     sys.path[:0] = [str(ROOT), str(ROOT / "vm")]
@@ -708,7 +504,10 @@ def main() -> int:
     asked = parser.parse_args()
     kinds = list(KINDS) if asked.what == "files" else TOMLS if asked.what == "toml" else [asked.what]
     start, done, findings = time.monotonic(), Counter[str](), Counter[str]()
-    with tempfile.TemporaryDirectory(prefix="nonsense-") as home:
+    gc.set_threshold(100_000)  # what one file leaves is small, and what was imported stays
+    memory = Path("/dev/shm")  # making and emptying a file on a disk takes longer than reading it
+    with tempfile.TemporaryDirectory(prefix="nonsense-", dir=memory if memory.is_dir() else None) as home:
+        places = {kind: Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=home)) for kind in TOMLS}
         number = 0
         while sum(done.values()) < asked.count and time.monotonic() - start < asked.seconds:
             kind, seed = kinds[number % len(kinds)], asked.seed + number
@@ -717,8 +516,8 @@ def main() -> int:
                 if kind == "lines":
                     done["lines"] += hold_line(Random(seed))
                     continue
-                with tempfile.TemporaryDirectory(dir=home) as place:
-                    accepted = hold(kind, Random(seed), Path(place))
+                with _place(kind, places, home) as place:
+                    accepted = hold(kind, Random(seed), place)
                 done[f"{kind} {'accepted' if accepted else 'refused'}"] += 1
             except Exception as error:
                 done[kind] += 1

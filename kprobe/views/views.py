@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 OTHERS = {
-    "latency": ("watching.figures", "FigureView"),
-    "hist": ("watching.figures", "FigureView"),
-    "count": ("watching.figures", "FigureView"),
-    "stacks": ("watching.figures", "FigureView"),
-    "json": ("watching.lines", "LinesView"),
-    "csv": ("watching.lines", "LinesView"),
-    "raw": ("parsing.raw", "RawView"),
+    "latency": ("figures", "FigureView"),
+    "hist": ("figures", "FigureView"),
+    "count": ("figures", "FigureView"),
+    "stacks": ("figures", "FigureView"),
+    "json": ("lines", "LinesView"),
+    "csv": ("lines", "LinesView"),
+    "raw": ("raw", "RawView"),
 }
 
 
@@ -48,7 +48,7 @@ def view(trace: Trace, request: CommandLine) -> View:
         if getattr(request, option):
             from importlib import import_module
 
-            other: type[View] = getattr(import_module(f"kprobe.{module}"), name)
+            other: type[View] = getattr(import_module(f"kprobe.views.{module}"), name)
             return other(trace, request)
     return Plain(trace, request)
 

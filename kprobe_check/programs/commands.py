@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 from kprobe_check.shell.scripts import inside
-from kprobe_check.statements import Statement
+from kprobe_check.statement import Statement
 from kprobe_check.texts import Text
 
 _COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")

@@ -18,7 +18,7 @@ from kprobe_check.programs.commands import command, is_command
 from kprobe_check.programs.expressions import Expressions
 from kprobe_check.programs.literals import GO, PERL, RUST, STRING, C, Lexeme, tokens
 from kprobe_check.programs.tree import Called, Item, shown, strings
-from kprobe_check.statements import Statement, definition, looks_like_definition, told
+from kprobe_check.statement import Statement, definition, looks_like_definition, told
 from kprobe_check.texts import Text, unclear
 
 TYPE_CHECKING = False

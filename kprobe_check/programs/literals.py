@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kprobe_check.statements import Position
+from kprobe_check.statement import Position
 from kprobe_check.texts import Text, plus
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from kprobe_check.statements import Position
+from kprobe_check.statement import Position
 
 Routine = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

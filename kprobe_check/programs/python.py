@@ -23,7 +23,7 @@ from kprobe_check.openings import appending, truncation
 from kprobe_check.programs.commands import command, is_command
 from kprobe_check.programs.constants import PythonProgram
 from kprobe_check.programs.names import called
-from kprobe_check.statements import FILTER, Statement, definition, looks_like_definition, told
+from kprobe_check.statement import FILTER, Statement, definition, looks_like_definition, told
 from kprobe_check.texts import Text, plus, unclear
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from kprobe_check.programs.literals import GO, MARK, NAME, PERL, STRING, Lexeme
-from kprobe_check.statements import Position
+from kprobe_check.statement import Position
 from kprobe_check.texts import Text
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 from kprobe_check.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER, Word, WordPart
-from kprobe_check.statements import Position
+from kprobe_check.statement import Position
 from kprobe_check.texts import Text, plus, unknown
 
 TYPE_CHECKING = False

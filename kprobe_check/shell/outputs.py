@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kprobe_check.shell.printing import Unclear, echo, printf
-from kprobe_check.statements import FILTER, Position, Statement, definition
+from kprobe_check.statement import FILTER, Position, Statement, definition
 from kprobe_check.texts import Text, unknown
 
 TYPE_CHECKING = False

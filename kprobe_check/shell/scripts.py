@@ -39,7 +39,7 @@ from kprobe_check.shell.syntax import (
     Word,
     WordPart,
 )
-from kprobe_check.statements import Position, Statement, definition, looks_like_definition, told
+from kprobe_check.statement import Position, Statement, definition, looks_like_definition, told
 from kprobe_check.texts import Text, unknown
 
 TYPE_CHECKING = False

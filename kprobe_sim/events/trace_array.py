@@ -175,8 +175,7 @@ class TraceArray:
 
     def allocate_snapshot(self) -> None:
         """Give the spare buffer the size of the buffer, so that the two can be swapped."""
-        for spare, used in zip(self.spare.cpus, self.buffer.cpus, strict=True):
-            spare.resize(used.nr_pages)
+        self.spare.resize_as(self.buffer)
         self.has_snapshot = True
 
     def free_snapshot(self) -> None:
@@ -221,7 +220,7 @@ class TraceArray:
 
     def size_of(self, cpu: int) -> int:
         """Return the size that is shown for one CPU's buffer: that of its pages, before 5.10 what was asked for."""
-        return self._asked[cpu] if cpu in self._asked else self.buffer.cpus[cpu].nr_pages * PAGE_DATA
+        return self._asked[cpu] if cpu in self._asked else self.buffer.pages_of(cpu) * PAGE_DATA
 
     def set_tracing(self, on: bool) -> None:
         """Switch recording on or off; a reader that waits looks again."""

@@ -26,7 +26,7 @@ _CALL_KEYS = _BOTH | {
     *("function", "args", "returns", "caller", "stack", "registers", "memory", "offset", "duration", "unwinding"),
     "system_call",
 }
-_TIMES = 1_000_000
+_TIMES = 1_000_000  # that calls are made, in all
 _GREATEST = (1 << 31) - 1  # of a function's size, and of a place in it
 _ARGUMENTS = 64  # at most, of which six are in registers
 _OF_SYSTEM_CALL = 6
@@ -52,10 +52,15 @@ def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Declared, ..
         except ValueError as error:
             problems.append(f"{error}{values.at_line(number, lines)}")
     lines = values.lines_of(source, "call", len(steps))
+    made = 0
     for number, entry in enumerate(steps, 1):
         place = f"call {number}"
         try:
-            found_steps += _steps(entry, f"{place}{values.at_line(number, lines)}")
+            step, times = _step(entry, f"{place}{values.at_line(number, lines)}")
+            made += times
+            if made > _TIMES:
+                raise ValueError(f"with it {made} calls are made, and {_TIMES} are the most")
+            found_steps += [step] * times
         except ValueError as error:
             problems.append(f"{place}: {error}{values.at_line(number, lines)}")
     repeat = values.truth(table.get("repeat", False), "repeat")
@@ -78,7 +83,8 @@ def _function(entry: Mapping[str, Any], number: int) -> Declared:
     return entry["name"], size, module
 
 
-def _steps(entry: Mapping[str, Any], place: str) -> list[Step]:
+def _step(entry: Mapping[str, Any], place: str) -> tuple[Step, int]:
+    """Return a step, and how often it is done."""
     is_event = "event" in entry
     if is_event and "function" in entry:
         raise ValueError("it has a function and an event: it is one of them")
@@ -99,7 +105,7 @@ def _steps(entry: Mapping[str, Any], place: str) -> list[Step]:
             options[key] = values.nanoseconds(entry[key], key)
     pause = values.nanoseconds(entry.get("after", PAUSE), "after") / 1_000_000_000
     step = Step(pause, name, MappingProxyType(options), is_event, _system_call(entry), place)
-    return [step] * values.number(entry.get("times", 1), "times", 1, _TIMES)
+    return step, values.number(entry.get("times", 1), "times", 1, _TIMES)
 
 
 def _task(value: Any, known: bool) -> Task:
@@ -158,18 +164,18 @@ def _registers(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _memory(entry: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
     for where, value in values.table(entry.get("memory", {}), "memory").items():
-        data = values.octets(value, f"memory at {where}")
+        data = values.octets(value, f"memory at {values.cut(where, 60)}")
         yield values.address(where, "a key of memory", len(data)), data
 
 
 def _fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.table(entry.get("fields", {}), "fields").items():
         if isinstance(value, list):
-            yield name, tuple(values.number(one, f"an element of field {name}") for one in value)
+            yield name, tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
         elif isinstance(value, str):
             yield name, value
         else:
-            yield name, values.number(value, f"field {name}, if it is no text and no list,")
+            yield name, values.number(value, f"field {values.cut(name, 60)}, if it is no text and no list,")
 
 
 def _system_call(entry: Mapping[str, Any]) -> tuple[str, tuple[int | str | bytes, ...]]:

@@ -122,7 +122,7 @@ def _read(argument: str) -> tuple[str, Activity, str, int | None]:
         name, _, value = option.partition("=")
         if name == "activity" and value:
             activity = value
-        elif name == "cpus" and value.isdigit() and int(value):
+        elif name == "cpus" and re.fullmatch("0*[1-9][0-9]{0,9}", value):
             cpus = int(value)
         else:
             raise ValueError(f"sim: option {option!r}: there are activity=NAME-OR-FILE and cpus=N")

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from kprobe_sim.builds.symbol import Symbol, with_module
 
+MadeOf = TypeVar("MadeOf")
 Kept = TypeVar("Kept")
 
 
@@ -25,17 +26,20 @@ def symbol_text(symbols: Covering, address: int) -> str:
     return with_module(text, symbol.module)
 
 
-class TextCache(dict[bytes, Kept]):
-    """Texts by the bytes of a record that they are made from, each made once; at most `limit` of them, 0 for any."""
+class TextCache(dict[MadeOf, Kept]):
+    """Texts by what they are made from, each made once; at most `limit` of them, 0 for any.
+
+    That is the bytes of a record, or the number of a CPU.
+    """
 
     __slots__ = ("_limit", "_make")
 
-    def __init__(self, make: Callable[[bytes], Kept], limit: int = 0) -> None:
+    def __init__(self, make: Callable[[MadeOf], Kept], limit: int = 0) -> None:
         super().__init__()
         self._make = make
         self._limit = limit
 
-    def __missing__(self, key: bytes) -> Kept:
+    def __missing__(self, key: MadeOf) -> Kept:
         if self._limit and len(self) >= self._limit:
             self.clear()
         text = self[key] = self._make(key)

@@ -170,7 +170,7 @@ class ProbeEvent:
         """Return what makes the lines that records have in the trace, from the event's name on."""
         values, columns = self.args_text.values, self.args_text.columns
         places = self._places(symbol)
-        lead = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
+        lead: TextCache[bytes, bytes] = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
         template = b"%%b%b\n" % self.args_text.template
 
         def line(record: bytes) -> bytes:
@@ -188,7 +188,7 @@ class ProbeEvent:
         label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
         return lambda data: [b"%b: (%b)" % (label, places[data[8 : self.start]]), *arguments(data), Put(b"\n")]
 
-    def _places(self, symbol: Symbolized) -> TextCache[bytes]:
+    def _places(self, symbol: Symbolized) -> TextCache[bytes, bytes]:
         """Return what lines show as probe points, by the addresses in the records."""
 
         def shown(words: bytes) -> bytes:

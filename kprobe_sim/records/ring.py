@@ -6,7 +6,7 @@ Follows kernel/trace/ring_buffer.c (6.1); the reader owns one page more than the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.records.ring_page import (
@@ -219,11 +219,37 @@ class CpuBuffer:
         return page_bytes(stamp, b"".join(taken), missed)
 
 
+class CpuBuffers(dict[int, CpuBuffer]):
+    """The buffers of the CPUs that were used, in the order of the CPUs; the others are made when they are needed.
+
+    `pages` is the number of pages that the others will have.
+    """
+
+    __slots__ = ("_by_event", "_count", "pages")
+
+    def __init__(self, count: int, pages: int, *, by_event: bool) -> None:
+        super().__init__()
+        self.pages = pages
+        self._count = count
+        self._by_event = by_event
+
+    def __missing__(self, cpu: int) -> CpuBuffer:
+        if not 0 <= cpu < self._count:
+            raise IndexError(cpu)
+        is_last = cpu > max(self, default=-1)
+        made = self[cpu] = CpuBuffer(cpu, self.pages, by_event=self._by_event)
+        if not is_last:
+            items = sorted(self.items())
+            self.clear()
+            self.update(items)
+        return made
+
+
 class RingBuffer:
     """The buffers of all CPUs of one instance."""
 
     def __init__(self, cpus: int, pages: int, *, by_event: bool = True) -> None:
-        self.cpus = [CpuBuffer(cpu, pages, by_event=by_event) for cpu in range(cpus)]
+        self.cpus = CpuBuffers(cpus, pages, by_event=by_event)
         self.overwrite = True
 
     def reset(self, cpu: int | None = None) -> None:
@@ -233,8 +259,20 @@ class RingBuffer:
 
     def resize(self, pages: int, cpu: int | None = None) -> None:
         """Give one CPU's buffer, or all, that many pages."""
+        if cpu is None:
+            self.cpus.pages = pages
         for buffer in self._selected(cpu):
             buffer.resize(pages)
+
+    def resize_as(self, other: RingBuffer) -> None:
+        """Give each CPU's buffer as many pages as that of another instance."""
+        self.resize(other.cpus.pages)
+        for cpu, buffer in other.cpus.items():
+            self.cpus[cpu].resize(buffer.nr_pages)
+
+    def pages_of(self, cpu: int) -> int:
+        """Return the number of pages of one CPU's buffer."""
+        return self.cpus[cpu].nr_pages if cpu in self.cpus else self.cpus.pages
 
     def write(self, cpu: int, stamp: int, data: bytes) -> bool:
         """Append an entry to a CPU's buffer; return False if it was dropped."""
@@ -243,7 +281,7 @@ class RingBuffer:
     @property
     def state(self) -> Sequence[object]:
         """A value that changes whenever there is something else to read."""
-        return [(buffer.resets, buffer.written, buffer.overrun, buffer.read) for buffer in self.cpus]
+        return [(buffer.resets, buffer.written, buffer.overrun, buffer.read) for buffer in self.cpus.values()]
 
     def is_empty(self, cpu: int | None = None) -> bool:
         """Return True if nothing is left to read."""
@@ -251,8 +289,8 @@ class RingBuffer:
 
     def counts(self) -> tuple[int, int]:
         """Return (entries in the buffer, entries written) as the header of `trace` counts them."""
-        entries = sum(buffer.entries for buffer in self.cpus)
-        return entries, entries + sum(buffer.overrun for buffer in self.cpus)
+        entries = sum(buffer.entries for buffer in self.cpus.values())
+        return entries, entries + sum(buffer.overrun for buffer in self.cpus.values())
 
     def pending(self, cpu: int | None = None) -> Iterator[RingEntry]:
         """Yield all unread entries in order of time, without consuming them."""
@@ -277,5 +315,5 @@ class RingBuffer:
         """Take away the entry that `peek` returned."""
         self.cpus[entry.cpu].consume()
 
-    def _selected(self, cpu: int | None) -> list[CpuBuffer]:
-        return self.cpus if cpu is None else [self.cpus[cpu]]
+    def _selected(self, cpu: int | None) -> Iterable[CpuBuffer]:
+        return self.cpus.values() if cpu is None else (self.cpus[cpu],)

@@ -8,6 +8,7 @@ kernel/trace/trace.c of 6.1; an event that is removed with its filter set needs 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.page import PAGE_SIZE
@@ -48,8 +49,8 @@ class ScratchPages:
     __slots__ = ("_busy", "_kept", "_pages", "_users")
 
     def __init__(self, cpus: int) -> None:
-        self._pages = [bytearray(PAGE_SIZE) for _ in range(cpus)]
-        self._kept: list[list[bytes]] = [[] for _ in range(cpus)]
+        self._pages = defaultdict[int, bytearray](_page)  # of the CPUs that had a record
+        self._kept = defaultdict[int, list[bytes]](list)
         self._busy = [False] * cpus
         self._users = 0
 
@@ -72,8 +73,8 @@ class ScratchPages:
         """Count one more user of the pages, or one less."""
         self._users += 1 if on else -1
         if not self._users:
-            self._pages = [bytearray(PAGE_SIZE) for _ in self._pages]
-            self._kept = [[] for _ in self._pages]
+            self._pages.clear()
+            self._kept.clear()
 
     def write(self, cpu: int, record: bytes) -> bytes:
         """Put a record on the page; return it with its holes filled by what was there.
@@ -106,3 +107,7 @@ class ScratchPages:
             page[: len(record)] = record
         kept.clear()
         return page
+
+
+def _page() -> bytearray:
+    return bytearray(PAGE_SIZE)

@@ -22,6 +22,7 @@ from kprobe_sim.standard_files import say, show
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
 _GROUP = "kprobe.scenarios"
 _CLOCK = "local"
+_LONGEST = 2000  # characters of a refusal, which may quote what the file has
 
 Render = Callable[..., Rendering]
 
@@ -75,7 +76,7 @@ def _make(
         try:
             rendering = maker(table, trace.kernel, trace.options, trace.clock)
         except (OSError, RuntimeError, ValueError) as error:
-            status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
+            status = _say(f"{arguments.scenario}: {trace.kernel}: {cut(str(error), _LONGEST)}", _REFUSED)
             continue
         if arguments.output is None:
             return show(rendering.text)
@@ -104,7 +105,8 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wa
         raise ValueError("either --kernels or --tracefs")
     for kernel in [argument] if kind else chosen_kernels(arguments.kernels) if arguments.kernels else [""]:
         build = profile.load(kernel)
-        for clock in chosen_clocks(arguments.clocks or table.get("clock") or _CLOCK, build):
+        own = table.get("clock") or _CLOCK
+        for clock in chosen_clocks(arguments.clocks, build) if arguments.clocks else [own]:
             for options in chosen_options(arguments.options):
                 lacking = lacks(build, options, clock)
                 if lacking:

@@ -33,7 +33,7 @@ class PageTruth(Truth):
 
     def records(self, entries: Sequence[RingEntry], *, of_pipe: bool = False) -> list[dict[str, Any]]:
         """Return what is true of each record, in the order of time."""
-        lost = {cpu.cpu: cpu.overrun for cpu in self._instance.buffer.cpus if cpu.overrun}
+        lost = {cpu.cpu: cpu.overrun for cpu in self._instance.buffer.cpus.values() if cpu.overrun}
         found: list[dict[str, Any]] = []
         for entry in _as_stored(entries):
             if entry.cpu in lost:

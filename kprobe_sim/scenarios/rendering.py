@@ -8,6 +8,7 @@ from typing import Any
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.language.primitives.toml_values import cut
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import lacks
@@ -58,7 +59,7 @@ def _rendered(scenario: Scenario, build: Profile, options: Sequence[str], clock:
     clock = scenario.clock or clock
     lacking = lacks(build, (*scenario.options, *options), clock)
     if lacking:
-        raise ValueError(f"{build.release} has no {lacking}")
+        raise ValueError(f"{build.release} has no {cut(lacking, 200)}")
     needed = 1 + max(step.cpu for step in scenario.steps)
     if scenario.cpus and needed > scenario.cpus:
         raise ValueError(f"a call is made on CPU {needed - 1}, and there are {scenario.cpus}")

@@ -41,6 +41,10 @@ _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
 _LISTS = ("enable", "defects")
 _CHOICES = ("definitions", "options")
 _NUMBERS = {"cpus": values.CPUS, "buffer_kb": 1 << 20, "saved_cmdlines": values.PIDS}  # and the most that each may be
+_MOST = 2_000_000  # characters of all calls that are made: some seconds
+_STEP = 100  # characters that the shortest counts for
+_ELEMENT = 4  # characters that one of an array counts for
+_ARRAY = re.compile(r"\[([0-9]{1,2})\]")
 _OTHERS = ("filters", "function", "call", "start", "fresh", "unlike")
 _CALLED = re.compile(f"<({'|'.join(CALLED)})>")
 _READERS = ("", "trace", "trace_pipe")
@@ -118,6 +122,7 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
     )
     if not steps:
         raise ValueError("no calls")
+    _bounded(steps, table)
     if reader not in _READERS:
         raise ValueError(f"reader {values.shown(reader)} is neither trace nor trace_pipe")
     start = values.nanoseconds(table.get("start", 10), "start")
@@ -129,6 +134,33 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
         fresh,
         *(filters, unlike, functions, steps),
     )
+
+
+def _bounded(steps: Sequence[ScenarioStep], table: Mapping[str, Any]) -> None:
+    """Raise ValueError for calls that are made too often: few bytes of a file are no hours of work."""
+    definitions = repr(table.get("definitions"))  # each call may hit all of them
+    probes = len(definitions) + _ELEMENT * sum(int(count) for count in _ARRAY.findall(definitions))
+    calls = values.tables(table, "call")
+    size = sum(step.times * (_STEP + probes + _length(call)) for step, call in zip(steps, calls, strict=True))
+    if size > _MOST:
+        raise ValueError(
+            f"its calls are {size} characters, each with the definitions and as often as `times` says: "
+            f"{_MOST} are the most"
+        )
+
+
+def _length(value: Any) -> int:
+    """Return about how many characters a value has; it may be nested, and a number be longer, than Python writes."""
+    length, left = 0, [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list | tuple):
+            left += one
+        else:
+            length += one.bit_length() // 3 if isinstance(one, int) else len(str(one))
+    return length
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

@@ -11,8 +11,8 @@ write = "events/kprobes/ent/filter"  # a file of the instance, with `data`
 read = true                       # trace_pipe is read until it is empty
 
 and of each of them: task = "comm-pid", "comm-pid/tgid" or { comm = …, pid = …, tgid = … }, where comm may be a { hex };
-cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times; known = false (its lines print
-<...>); flags and preempt_count of the records.
+cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times (of a write 100 at most);
+known = false (its lines print <...>); flags and preempt_count of the records.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100
 _AFTER = 0.0001  # seconds
 _TIMES = 1_000_000
+_WRITTEN = 100  # times: a write may take a hundred times as long as a call
 _INT = 1 << 31
 _IN_PROGRAM = (0x4013A9,)  # where a task is in its program
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)
@@ -124,7 +125,7 @@ def _step(entry: Mapping[str, Any]) -> ScenarioStep:
         values.number(entry.get("cpu", 0), "cpu", 0, values.CPUS - 1),
         values.nanoseconds(entry["at"], "at") if "at" in entry else None,
         values.nanoseconds(entry.get("after", _AFTER), "after"),
-        values.number(entry.get("times", 1), "times", 1, _TIMES),
+        values.number(entry.get("times", 1), f"times of {what}", 1, _WRITTEN if what == "write" else _TIMES),
         context,
         values.nanoseconds(entry["duration"], "duration") if "duration" in entry else None,
         more,
@@ -204,7 +205,7 @@ def _function(value: Any, more: dict[str, Any]) -> str:
 
 def _memory(more: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
     for where, value in values.table(more.get("memory", {}), "memory").items():
-        data = values.octets(value, f"memory at {where}")
+        data = values.octets(value, f"memory at {values.cut(where, 60)}")
         yield values.address(where, "a key of memory", len(data)), data
 
 
@@ -219,8 +220,8 @@ def _event(value: Any, more: dict[str, Any]) -> str:
 
 def _field(value: Any, name: str) -> int | bytes | tuple[int, ...]:
     if isinstance(value, list | tuple):
-        return tuple(values.number(one, f"an element of field {name}") for one in value)
-    return value if isinstance(value, bytes) else values.number(value, f"field {name}")
+        return tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
+    return value if isinstance(value, bytes) else values.number(value, f"field {values.cut(name, 60)}")
 
 
 def _raw_marker(value: Any, _: dict[str, Any]) -> bytes:

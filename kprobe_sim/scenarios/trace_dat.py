@@ -27,8 +27,12 @@ def trace_dat(
     """
     if clock in _TICKS or not kernel.tracefs.exists("events/header_page"):
         return b""
-    symbols = _symbols(kernel, entries)
-    pages = [_pages(kernel, f"{prefix}per_cpu/cpu{cpu}/trace_pipe_raw") for cpu in range(kernel.cpus)]
+    known = list(entries)
+    symbols, recorded = _symbols(kernel, known), {entry.cpu for entry in known}
+    pages = [
+        _pages(kernel, f"{prefix}per_cpu/cpu{cpu}/trace_pipe_raw") if cpu in recorded else b""
+        for cpu in range(kernel.cpus)
+    ]
     return assembled(kernel, events, symbols, pages)
 
 

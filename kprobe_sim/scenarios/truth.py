@@ -57,7 +57,9 @@ class Truth:
         """Return what is true of each line, marks about the buffers among them."""
         found: list[dict[str, Any]] = []
         started: set[int] = set()
-        overrun = not of_pipe and self._options.annotates and any(one.overrun for one in self._instance.buffer.cpus)
+        overrun = (
+            not of_pipe and self._options.annotates and any(one.overrun for one in self._instance.buffer.cpus.values())
+        )
         for place, entry in enumerate(entries):
             if overrun and entry.cpu not in started:
                 started.add(entry.cpu)

@@ -88,7 +88,7 @@ def lost_text(cpu: int, count: int) -> bytes:
     return b"CPU:%d [LOST %d EVENTS]\n" % (cpu, count)
 
 
-def _nothing(_: bytes) -> bytes:
+def _nothing(_cpu: int, _head: bytes) -> bytes:
     return b""
 
 
@@ -138,10 +138,10 @@ class Renderer:
         self._in_ns = instance.clock.in_ns
         is_special = self._latency or any(options[name] for name in special)
         self._is_plain = self._in_ns and options["context-info"] and not is_special
-        self._contexts = [
-            TextCache(partial(self._context, cpu) if options["context-info"] else _nothing, _CONTEXTS)
-            for cpu in range(instance.cpus)
-        ]
+        make = self._context if options["context-info"] else _nothing
+        self._contexts: TextCache[int, TextCache[bytes, bytes]] = TextCache(
+            lambda cpu: TextCache(partial(make, cpu), _CONTEXTS)
+        )
 
     def lines(self, entries: Unread, start: int, end: int) -> tuple[Lines, bool]:
         """Return the texts of entries, and whether they stay so as long as `refresh` has nothing to look at.

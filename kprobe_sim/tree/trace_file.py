@@ -193,7 +193,7 @@ class Trace(Seq):
     def _marks(self, buffer: RingBuffer, entries: Unread) -> dict[int, bytes]:
         """Return what stands before the first line of each CPU, by the places of those lines among all."""
         found: dict[int, bytes] = {}
-        if any(one.overrun for one in buffer.cpus):
+        if any(one.overrun for one in buffer.cpus.values()):
             started: set[int] = set()
             for place, entry in enumerate(entries):
                 if entry.cpu in started:

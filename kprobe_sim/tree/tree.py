@@ -7,6 +7,7 @@ write with ENOSYS, which no kernel answers there: better a loud test than a quie
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -21,6 +22,8 @@ from kprobe_sim.tree.files.seqfile import Seq, lines
 from kprobe_sim.tree.files.simple import Generic
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree_parts import TreeParts
+
+_CPU = re.compile(r"cpu(?:0|[1-9][0-9]{0,4})")
 
 
 def _unsimulated(data: bytes) -> int:
@@ -162,11 +165,16 @@ class PerCpuDir(OfInstance):
     """per_cpu/: cpu0, cpu1, ..."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory, instance, {f"cpu{cpu}": modes.directory for cpu in range(instance.cpus)})
+        super().__init__(modes.directory, instance, {})
         self._modes = modes
 
-    def found(self, name: str, mode: int) -> Node | None:
-        return CpuDir(self._instance, int(name[3:]), self._modes)
+    def names(self) -> Iterable[str]:
+        return [] if self.is_gone else [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
+
+    def lookup(self, name: str) -> Node | None:
+        # without a table of all: they may be many
+        is_one = _CPU.fullmatch(name) and int(name[3:]) < self._instance.cpus
+        return CpuDir(self._instance, int(name[3:]), self._modes) if is_one and not self.is_gone else None
 
 
 class CpuDir(OfInstance):

@@ -5,7 +5,7 @@ A package adds one by an entry point of the group `kprobe.verbs`, which has the 
 
 from __future__ import annotations
 
-from kprobe_text.entry_points import entries, find
+from kprobe_text.entry_points import entries
 
 TRACE = ""  # the verb of a command line without one: a trace
 ANY = 1 << 30  # as many words as there are
@@ -102,6 +102,8 @@ def added_verbs() -> tuple[Verb, ...]:
 
 def added_verb(word: str) -> Verb | None:
     """Return the verb of that name that a package adds."""
-    point = find(GROUP, word) if word.replace("-", "").isalpha() else None
+    if not (word[:1].isalpha() and word.replace("-", "").isalpha()):  # a definition, mostly
+        return None
+    point = next((point for point in entries(GROUP) if point.name == word), None)
     verb: Verb | None = point.load() if point else None
     return verb

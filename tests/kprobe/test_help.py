@@ -8,18 +8,18 @@ import sys
 import pytest
 
 from kprobe.cli import main
-from kprobe.options.table import VERBS, Verb, options_of
+from kprobe.options.table import Verb, options_of, verbs
 from kprobe_sim import SimulatedKernel
 
-OWN = [pytest.param(verb, id=verb.name) for verb in VERBS if not verb.reads]
+OWN = [pytest.param(verb, id=verb.name) for verb in verbs() if not verb.reads]
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, id=verb.name) for verb in VERBS])
+@pytest.mark.parametrize("verb", [pytest.param(verb, id=verb.name) for verb in verbs()])
 def test_a_verb_has_a_help_of_its_own(verb: Verb, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([verb.name, "--help"]) == 0
     out, err = capfd.readouterr()
     assert (out.splitlines()[0].split()[:3], err) == (["USAGE:", "kprobe", verb.name], "")
-    others = [one.name for one in VERBS if one is not verb]
+    others = [one.name for one in verbs() if one is not verb]
     assert not [name for name in others if f"\n       kprobe {name} " in out]
     assert max(map(len, out.splitlines())) <= 120
 

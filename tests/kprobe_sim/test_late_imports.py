@@ -58,9 +58,14 @@ def test_a_probe_needs_none_of_it() -> None:
 
 
 def test_all_of_it_is_there_before_pyfakefs() -> None:
-    order = tomllib.loads((ROOT / "layers.toml").read_text("utf-8"))["kprobe_sim"]
+    order = tomllib.loads((ROOT / "layers.toml").read_text("utf-8"))["layers"]["kprobe_sim"]
     layers = order[order.index("builds") : order.index("kernel") + 1]
-    found = {name for layer in layers for path in (HOME / layer).glob("*.py") for name in within_functions(path)}
+    found = {
+        name
+        for layer in layers
+        for path in (HOME / layer.replace(".", "/")).glob("*.py")
+        for name in within_functions(path)
+    }
     assert sorted(found) == sorted(LATE)
 
 

@@ -44,8 +44,8 @@ def test_a_command_begins_after_the_kernel(typed: str, own: str, command: str) -
                                      "kprobe-vm run --help explains\n"),
         ("run", "kprobe-vm run: the following arguments are required: KERNEL\nkprobe-vm run --help explains\n"),
         ("boot 6.1 6.12", "kprobe-vm boot: one word too many: 6.12\nkprobe-vm boot --help explains\n"),
-        ("zzz", "kprobe-vm: no verb 'zzz': list, update, boot, run, shell, record, test, diff, matrix, bisect, "
-                "compare, check\nkprobe-vm --help explains\n"),
+        ("zzz", "kprobe-vm: no verb 'zzz': list, update, boot, run, shell, record, test, bisect, compare, "
+                "diff, matrix, check\nkprobe-vm --help explains\n"),
     ],
 )  # fmt: skip
 def test_wrong_words_are_said_in_one_line(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from kprobe_corpus.parsers.answers import read, record_of
 from kprobe_corpus.traces import entries
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "kprobe" / "readers" / "records.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "kprobe_corpus" / "parsers" / "records.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 KEYS = st.sampled_from([*SCHEMA["properties"], "depth"])
