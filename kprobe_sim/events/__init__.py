@@ -1,4 +1,4 @@
-"""Events and trace instances: what is enabled where, with which filter and triggers; records on their way to a buffer.
+"""Records of events -> the ring buffers of the instances that enabled them, by way of filters and triggers.
 
-May use `fetch` and what is below.  Start with `event`, then `trace_array`, `instance` and `recording`.
+Start with `event`, then `trace_array`, `instance` and `recording`.
 """

@@ -1,4 +1,4 @@
-"""The interface of every kind of dynamic event to dynamic_events (struct dyn_event, trace_dynevent.h)."""
+"""What dynamic_events needs of every kind of dynamic event (struct dyn_event, trace_dynevent.h)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Deletion(NamedTuple):
-    """A delete read: `group` None for any, `event` "" for all of a group; `rest` must match place and arguments.
+    """A delete as it was read: `group` None for any, `event` "" for all of a group.
 
-    Of these only `compared` characters count, all for None.
+    `words` must match the probe point and the arguments; only `compared` characters of each count, None: all.
     """
 
     group: str | None
     event: str
-    rest: tuple[str, ...]
+    words: tuple[str, ...]
     compared: int | None = None
 
 
@@ -29,9 +29,9 @@ Symbolized = Callable[[int, bool], bytes]  # (address, with offset) -> as the tr
 
 
 class DynamicEvent(Event, Protocol):
-    """An event that came by a line of text; its host sets `id`.
+    """An event that a line of text defined; its host sets `id`.
 
-    `references` counts what is attached to it and keeps it from being removed.
+    `references` counts what is attached to it, which keeps it from being removed.
     """
 
     id: int
@@ -39,7 +39,7 @@ class DynamicEvent(Event, Protocol):
 
     @property
     def is_attachable(self) -> bool:
-        """True if event probes may be attached to it."""
+        """Return True if event probes may be attached to it."""
         ...
 
     def body(self, symbol: Symbolized) -> Shown:
@@ -61,7 +61,7 @@ class DynEvent(Protocol):
         ...
 
     def matches(self, deletion: Deletion) -> bool:
-        """True when a delete means this one."""
+        """Return True if a delete means this one."""
         ...
 
 
@@ -71,11 +71,11 @@ class Operations(Protocol):
     location: ClassVar[str]  # what stands before an entry of the error log
 
     def create(self, line: str, words: list[str]) -> None:
-        """Make what a line defines; raise Refusal, Declined if it is of another kind, or OSError (nothing to log)."""
+        """Make the event of a line; raise Refusal, Declined if it is of another kind, or OSError (nothing to log)."""
         ...
 
     def is_busy(self, entry: DynEvent) -> bool:
-        """True when it is in use, so that nothing may be truncated."""
+        """Return True if it is in use, so that nothing may be truncated."""
         ...
 
     def free(self, entry: DynEvent) -> None:
@@ -84,22 +84,22 @@ class Operations(Protocol):
 
 
 class EventHost(Protocol):
-    """What the dynamic events need of the kernel around them."""
+    """What the dynamic events need of their kernel."""
 
     def add_event(self, event: DynamicEvent) -> None:
-        """A new event gets its directory; refused registrations add and remove one too, as in the kernel."""
+        """Give a new event its directory; refused registrations add and remove one too, as in the kernel."""
         ...
 
     def remove_event(self, event: DynamicEvent) -> None:
-        """Let an event go, with the traces of the instances where it was ever enabled."""
+        """Remove an event, with the traces of the instances where it was ever enabled."""
         ...
 
     def enable_event(self, event: DynamicEvent, on: bool) -> None:
-        """Enable or disable an event at the top, as the patch of 2009 does by itself."""
+        """Enable or disable an event in the top instance, as the patch of 2009 does by itself."""
         ...
 
     def is_busy(self, event: DynamicEvent) -> bool:
-        """True when the event is enabled anywhere, softly too, or something refers to it."""
+        """Return True if the event is enabled anywhere, even softly, or something refers to it."""
         ...
 
     def compile_filter(self, event: Event, text: str) -> Predicate:

@@ -24,7 +24,7 @@ class Event(Protocol):
 
     @property
     def can_enable(self) -> bool:
-        """False for the events of system `ftrace`: they have no enable, filter or trigger of their own."""
+        """False for the events of system `ftrace`, which have no files enable, filter and trigger."""
         ...
 
     def format(self) -> bytes:
@@ -36,10 +36,7 @@ class Event(Protocol):
         ...
 
     def switch(self, find: Find, on: bool) -> None:
-        """Do what enabling or disabling it entails in the instance whose files `find` gives.
-
-        Raises OSError if it can't be enabled.
-        """
+        """Enable or disable it in the instance whose files `find` gives; raise OSError if that can't be done."""
         ...
 
 
@@ -49,7 +46,7 @@ def listed(event: Event) -> bytes:
 
 
 class StaticEvent:
-    """A tracepoint event that the profile recorded; its format text is read when somebody asks."""
+    """A tracepoint event that the profile recorded; its format text is read when it is first needed."""
 
     __slots__ = ("_fields", "_format", "can_enable", "files", "id", "name", "system")
 

@@ -31,20 +31,20 @@ class Hit(NamedTuple):
     comm: bytes
     head: bytes  # of the event's record: type, flags, preempt count, pid
     frames: Sequence[int]  # return addresses, the tracer's own first
-    at: int | None  # when, in ns of the machine's time; None: now
+    timestamp: int | None  # in ns of the machine's time; None: now
     in_nmi: bool = False
-    held: bool = False  # the record is made aside, with preemption off once more, until it's known whether it stays
+    held: bool = False  # the record is held on a scratch page, with preemption off once more, until it is kept or not
 
 
 class Trigger:
     """A trigger of one event in one instance.
 
-    `count` is how often it may still act, None where none was given: then it isn't counted at all.
+    `count` is how often it may still act, None if none was given: then nothing is counted.
     """
 
-    needs_record: ClassVar[bool] = False  # looks into the record
+    needs_record: ClassVar[bool] = False  # reads the record
     group: ClassVar[str]  # an event can have one trigger of each group (and target)
-    follows_record: ClassVar[bool] = False  # acts once the event's own record is written
+    follows_record: ClassVar[bool] = False  # acts after the event's record is written
     paused = False
 
     def __init__(self, file: EventFile, name: str, count: int | None) -> None:
@@ -68,18 +68,18 @@ class Trigger:
         return f"{text} if {self.filter_text}" if self.filter_text else text
 
     def conflicts_with(self, other: Trigger) -> bool:
-        """True if an event can't have both."""
+        """Return True if an event can't have both."""
         return self.group == other.group and self.target is other.target
 
     def wants(self, record: bytes, hit: Hit) -> bool:
-        """True unless its filter refuses the record."""
+        """Return True unless its filter rejects the record."""
         return self.filter is None or self.filter.match(record, cpu=hit.cpu, comm=hit.comm)
 
     def end(self) -> None:
-        """Let go of what the trigger held; it is gone."""
+        """Release what the trigger held: it is gone."""
 
     def prepare(self) -> None:
-        """Do what the trigger needs before it is looked whether it may be there."""
+        """Do what the kernel does for the trigger before it checks whether the event may have it."""
 
     def fire(self, hit: Hit, record: bytes) -> None:
         """Act, if the count allows."""
@@ -90,7 +90,7 @@ class Trigger:
         self.act(hit)
 
     def is_idle(self) -> bool:
-        """True when acting would change nothing: then it doesn't count."""
+        """Return True if acting would change nothing: then it doesn't count."""
         return False
 
     def act(self, hit: Hit) -> None:
@@ -104,9 +104,9 @@ class Trigger:
 class EventFile:
     """The state of one event in one instance.
 
-    `enabled` is true as soon as something wants its hits, be it only a trigger; `soft_disabled` says that they aren't
-    recorded all the same; `soft_users` counts the triggers that hold the event on.  `find` gives the files of the other
-    events in the instance; `files` are those of all instances.
+    `enabled` is true while anything wants its hits, even just a trigger; `soft_disabled` says that hits aren't recorded
+    even so; `soft_users` counts the triggers that keep the event enabled.  `find` gives the files of the other events
+    in the instance; `files` are those of all instances.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class EventFile:
         self.soft_disabled = False
         self.soft_users = 0
         self.was_enabled = False
-        self.since = 0  # what was enabled later has a greater number
+        self.since = 0  # greater in a file that was enabled later
         self.freed = False
         self.filter: Predicate | None = None
         self.filter_text = b"none\n"
@@ -146,7 +146,7 @@ class EventFile:
         self.triggers_need_record = False  # some trigger has a filter or acts after the record
 
     def enable(self, on: bool, *, soft: bool = False) -> None:
-        """Enable or disable the event; `soft`: for a trigger, which leaves alone what the user has chosen.
+        """Enable or disable the event; `soft`: for a trigger, which leaves the user's choice alone.
 
         Source: __ftrace_event_enable_disable() in kernel/trace/trace_events.c (6.1).
         """
@@ -186,33 +186,33 @@ class EventFile:
         """Let a trigger act on the event's hits, before all others or after them."""
         self.triggers.insert(len(self.triggers) if last else 0, trigger)
         self.enable(True, soft=True)
-        self._look_at_triggers()
+        self._note_triggers()
 
     def drop_trigger(self, trigger: Trigger) -> None:
-        """End a trigger; what it held on goes off with it."""
+        """End a trigger; what it kept enabled is disabled with it."""
         self.triggers.remove(trigger)
         self.enable(False, soft=True)
-        self._look_at_triggers()
+        self._note_triggers()
         trigger.end()
         if trigger.target is not None:
             trigger.target.enable(False, soft=True)
 
-    def _look_at_triggers(self) -> None:
+    def _note_triggers(self) -> None:
         self.triggers_need_record = any(
             trigger.filter is not None or trigger.follows_record or trigger.needs_record for trigger in self.triggers
         )
 
     @property
     def state(self) -> bytes:
-        """What the file `enable` reads, without the newline."""
+        """The text of the file `enable`, without the newline."""
         state = b"1" if self.enabled and not self.soft_disabled else b"0"
         return state + b"*" if self.soft_disabled or self.soft_users else state
 
 
 class EventFiles:
-    """The event files of all instances; one that nobody has asked for yet isn't among them, and is as new.
+    """The event files of all instances, made when somebody first uses them.
 
-    So neither an event nor an instance costs more the more there are of the other.
+    So an event's cost doesn't grow with the number of instances, nor an instance's with that of events.
     """
 
     __slots__ = ("_enabled", "_enabled_of", "_of_event", "_of_instance")
@@ -224,16 +224,16 @@ class EventFiles:
         self._enabled_of: dict[TraceArray, dict[EventFile, None]] = {}  # in the order in which they were enabled
 
     def find(self, instance: TraceArray, event: Event) -> EventFile | None:
-        """Return the file of an event in an instance, None if nobody has asked for it."""
+        """Return the file of an event in an instance, None if nobody has used it."""
         files = self._of_instance.get(instance)
         return None if files is None else files.get(event)
 
     def of(self, instance: TraceArray) -> list[EventFile]:
-        """Return those of an instance, in the order in which they were asked for."""
+        """Return the files of an instance, in the order of their first use."""
         return list(self._of_instance.get(instance, {}).values())
 
     def add(self, file: EventFile) -> None:
-        """Take in a file that was just made."""
+        """Add a new file."""
         self._of_event.setdefault(file.event, {})[file.instance] = file
         self._of_instance.setdefault(file.instance, {})[file.event] = file
 
@@ -242,7 +242,7 @@ class EventFiles:
         return self._enabled.get(event, ())
 
     def enabled_of(self, instance: TraceArray) -> Collection[EventFile]:
-        """Return the files of the events that are enabled in an instance, in the order in which they were."""
+        """Return the files of the events that are enabled in an instance, in the order in which they were enabled."""
         return self._enabled_of.get(instance, {}).keys()
 
     def enabled_events(self) -> Collection[Event]:
@@ -255,7 +255,7 @@ class EventFiles:
 
     def switch(self, file: EventFile, *, on: bool) -> None:
         """Note that a file was enabled or disabled."""
-        if file.instance.removed:  # with what it had enabled
+        if file.instance.removed:  # and its files with it
             return
         if on:
             insort(self._enabled.setdefault(file.event, []), file, key=_NUMBER)
@@ -290,7 +290,7 @@ class EventFiles:
 
 
 def run_triggers(file: EventFile, hit: Hit, record: bytes) -> list[Trigger]:
-    """Let the triggers that the record passes act; return those that act once it is written."""
+    """Let the triggers whose filters the record passes act; return those that act after it is written."""
     later = []
     for trigger in list(file.triggers):
         if trigger.paused or not trigger.wants(record, hit):

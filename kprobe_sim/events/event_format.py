@@ -22,7 +22,7 @@ def field_line(field: Field, *, array_length: bool) -> str:
 
 
 _PADDED = 8  # bytes by which the field `padding` moves what follows
-_COUNT = Field("int", "__probe_nargs", 0, 4, True)  # of an event before 2.6.35: how many arguments there are
+_COUNT = Field("int", "__probe_nargs", 0, 4, True)  # the number of arguments, in events before 2.6.35
 
 
 def format_text(
@@ -30,18 +30,18 @@ def format_text(
 ) -> bytes:
     """Return the whole file for an event with `fields` after the common ones.
 
-    `padding`: the name of a field after these that nobody uses, and that records here don't have.
+    `padding` is the name of an unused field after the common ones, which records here don't have.
     """
     common = "".join(field_line(field, array_length=array_length) for field in COMMON_FIELDS)
     if padding:
         common += field_line(Field("int", padding, 8, 4, True), array_length=array_length)
         fields = [field._replace(offset=field.offset + _PADDED) for field in fields]
-    own = "".join(field_line(field, array_length=array_length) for field in fields)
-    return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")
+    specific = "".join(field_line(field, array_length=array_length) for field in fields)
+    return f"name: {name}\nID: {number}\nformat:\n{common}\n{specific}\nprint fmt: {print_fmt}\n".encode("latin-1")
 
 
 def counted(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Return a probe event's fields with the number of its arguments before them, as format files had it at first."""
+    """Return a probe event's fields with the number of arguments before them, as the first format files had it."""
     head = [field for field in fields if field.name in ("__probe_ip", "__probe_func", "__probe_ret_ip")]
     end = head[-1].offset + head[-1].size
     moved = [field._replace(offset=field.offset + 8) for field in fields[len(head) :]]
@@ -49,9 +49,9 @@ def counted(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 def head_fields(size: int, *, is_return: bool) -> tuple[Field, ...]:
-    """Return the fields that every probe event has before its arguments; an unsigned long has `size` bytes."""
+    """Return the fields that a probe event has before its arguments; an unsigned long has `size` bytes."""
     names = ("__probe_func", "__probe_ret_ip") if is_return else ("__probe_ip",)
-    return tuple([Field("unsigned long", name, 8 + size * at, size, False) for at, name in enumerate(names)])
+    return tuple([Field("unsigned long", name, 8 + size * index, size, False) for index, name in enumerate(names)])
 
 
 def argument_field(argument: FetchArg, start: int) -> Field:
@@ -63,7 +63,7 @@ def argument_field(argument: FetchArg, start: int) -> Field:
 
 
 def print_format(arguments: Sequence[FetchArg], head: Sequence[Field]) -> str:
-    """Return the `print fmt` of a probe event whose records begin with `head`: where it was, or nothing."""
+    """Return the `print fmt` of a probe event; `head` are the fields of its addresses, if any."""
     texts = [f"({' <- '.join(['%lx'] * len(head))})" if head else ""]
     values = [f"REC->{field.name}" for field in head]
     for argument in arguments:

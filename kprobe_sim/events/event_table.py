@@ -14,10 +14,10 @@ from kprobe_sim.events.static_table import StaticEvents
 class EventTable:
     """All events of a kernel, by id and by name, and the handing out of ids.
 
-    `named` are the dynamic events by system and name, oldest first: one that came under a name in use isn't among them.
-    With `keeps_removed` the records of those that are gone are shown as before.
-    `filter_texts` is what the filter files of systems show since somebody wrote to them.
-    `came` numbers them all as they come; `version` is another whenever a line of dynamic_events comes or goes.
+    `named` are the dynamic events by system and name, oldest first, without those that came under a name in use.
+    With `keeps_removed` the records of removed events are shown as before.
+    `filter_texts` is what the filter files of systems show once somebody has written to them.
+    `came` counts the events that ever came; `version` changes whenever a line of dynamic_events comes or goes.
     """
 
     def __init__(self, static: StaticEvents, first_id: int, reuse_ids: bool, *, keeps_removed: bool = False) -> None:
@@ -27,18 +27,18 @@ class EventTable:
         self.version: int = 0
         self.filter_texts: dict[str, bytes] = {}
         self._dynamic: dict[int, DynamicEvent] = {}
-        self._numbers: dict[DynamicEvent, int] = {}  # by which event came, oldest first
+        self._numbers: dict[DynamicEvent, int] = {}  # in the order in which they came, oldest first
         self._systems: dict[str, dict[DynamicEvent, int]] = {}  # the same by system
         self._names: dict[str, dict[DynamicEvent, int]] = {}  # and by name
-        self._later: dict[tuple[str, str], list[DynamicEvent]] = {}  # those that came under a name in use
+        self._later: dict[tuple[str, str], list[DynamicEvent]] = {}  # the events that came under a name in use
         self._next = first_id
         self._reuse_ids = reuse_ids  # 6.12 and later hand out the lowest free id; before, ids only grow
         self._keeps = keeps_removed
         self._free: list[int] = []  # ids of events that are gone, as a heap
-        self._available: list[bytes] | None = None  # the lines of available_events, if nothing came or went since
+        self._available: list[bytes] | None = None  # the lines of available_events, None if an event came or went since
 
     def add(self, event: DynamicEvent) -> None:
-        """Take in a new event, and give it its id."""
+        """Add a new event, and give it its id."""
         if self._free:
             event.id = heappop(self._free)
         else:
@@ -50,7 +50,7 @@ class EventTable:
         self._systems.setdefault(event.system, {})[event] = self.came
         self._names.setdefault(event.name, {})[event] = self.came
         self._available = None
-        is_used = self.static.find(event.system, event.name) is not None  # which only kernels before 4.20 take
+        is_used = self.static.find(event.system, event.name) is not None  # only kernels before 4.20 allow that
         if is_used or self.named.setdefault((event.system, event.name), event) is not event:
             self._later.setdefault((event.system, event.name), []).append(event)
 
@@ -78,7 +78,7 @@ class EventTable:
         return self._dynamic.get(number)
 
     def event(self, system: str, name: str) -> DynamicEvent | None:
-        """Return the dynamic event of that name, or None; one that came under a name in use isn't found."""
+        """Return the dynamic event of that name, or None; not one that came under a name in use."""
         return self.named.get((system, name))
 
     def find(self, system: str, name: str) -> Event | None:
@@ -90,20 +90,20 @@ class EventTable:
         return self._dynamic.get(number) or self.static.by_id(number)
 
     def has_system(self, name: str) -> bool:
-        """True if some event is in that system."""
+        """Return True if the system has an event."""
         return self.static.has_system(name) or any(map(self._is_named, self._systems.get(name, ())))
 
     def directory(self, system: str) -> object:
-        """Return something that is another when a system's directory was removed and made again."""
+        """Return an object that changes when a system's directory is removed and made again."""
         return None if self.static.has_system(system) else self._systems.get(system)
 
     def around(
         self, moment: int, system: str | None = None, name: str | None = None
     ) -> tuple[list[DynamicEvent], list[DynamicEvent]]:
-        """Return the dynamic events of a system, or of all, oldest first: those that an instance found, and the others.
+        """Return the dynamic events of a system, or of all, oldest first: those older than an instance, and the others.
 
-        `moment` is what `came` was when the instance was made: it doesn't know what had no name of its own then.  With
-        a `name` only those of that name, in a time that doesn't depend on how many others there are.
+        `moment` is what `came` was when the instance was made: an event whose name was in use then isn't among them.
+        With a `name` only those of that name, in a time that doesn't depend on the number of others.
         """
         if system is None:
             events = self._numbers if name is None else self._names.get(name, {})
@@ -114,24 +114,24 @@ class EventTable:
         if not moment:
             return [], list(events)
         listed = list(events)
-        place = bisect_right(list(events.values()), moment)
-        return list(filter(self._is_named, listed[:place])), listed[place:]
+        first = bisect_right(list(events.values()), moment)
+        return list(filter(self._is_named, listed[:first])), listed[first:]
 
     def _of_name(self, system: str, name: str) -> dict[DynamicEvent, int]:
-        """Return the dynamic events of that name, oldest first, and by which event each came."""
+        """Return the dynamic events of that name, oldest first, and their numbers."""
         first = self.named.get((system, name))
         events = [*((first,) if first else ()), *self._later.get((system, name), ())]
         return {event: self._numbers[event] for event in sorted(events, key=self._numbers.__getitem__)}
 
     def number(self, event: Event) -> int | None:
-        """Return by which number a dynamic event came, None for a static one."""
+        """Return the number of a dynamic event in the order of their coming, None for a static one."""
         return self._numbers.get(event)  # type: ignore[call-overload,no-any-return]  # a static event isn't there
 
     def available(self) -> Sequence[bytes]:
         """Return the lines of available_events: newest first."""
         if self._available is None:
-            own = [listed(event) for event in reversed(self.named.values()) if event.can_enable]
-            self._available = [*own, *self.static.available]
+            dynamic = [listed(event) for event in reversed(self.named.values()) if event.can_enable]
+            self._available = [*dynamic, *self.static.available]
         return self._available
 
     def _is_named(self, event: DynamicEvent) -> bool:

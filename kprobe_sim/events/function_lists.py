@@ -13,7 +13,7 @@ class Chosen(NamedTuple):
     numbers: frozenset[int]
 
     def among(self, functions: Functions) -> Chosen:
-        """Return the same functions when others were added, or some moved: those of one name keep their order."""
+        """Return the same functions among others: those of one name keep their order when functions come or move."""
         if functions is self.functions:
             return self
         kept: set[int] = set()
@@ -23,7 +23,7 @@ class Chosen(NamedTuple):
         return Chosen(functions, frozenset(kept))
 
     def has(self, name: str) -> bool:
-        """Return whether a function is among them."""
+        """Return whether a function is in the list."""
         return any(number in self.numbers for number in self.functions.numbers(name))
 
 
@@ -32,15 +32,15 @@ class FunctionLists:
 
     def __init__(self) -> None:
         self._chosen: dict[str, Chosen] = {}
-        self._traced: dict[str, bool] = {}  # what `traces` said
-        self._lines: dict[str, tuple[Functions, list[bytes]]] = {}  # what `lines` said, and of which functions
+        self._traced: dict[str, bool] = {}  # results of `traces`
+        self._lines: dict[str, tuple[Functions, list[bytes]]] = {}  # results of `lines`, and what they are made from
 
     def chosen(self, name: str) -> Chosen | None:
-        """Return the functions of one list, None if it is empty: no choice."""
+        """Return the functions of one list, None if it is empty, which excludes nothing."""
         return self._chosen.get(name)
 
     def lines(self, name: str, functions: Functions) -> list[bytes]:
-        """Return the lines of one list, in the order of all; the same object until it changes."""
+        """Return the lines of one list, in the order of all functions; the same object until the list changes."""
         known = self._lines.get(name)
         if known is None or known[0] is not functions:
             chosen = self._chosen.get(name)
@@ -58,10 +58,10 @@ class FunctionLists:
             self._chosen[name] = functions
 
     def traces(self, function: str) -> bool:
-        """True if the function tracer records a function, as far as its name goes."""
+        """Return True if the lists let the function tracer record a function."""
         known = self._traced.get(function)
         if known is None:
-            wanted, unwanted = self.chosen("set_ftrace_filter"), self.chosen("set_ftrace_notrace")
-            known = (wanted is None or wanted.has(function)) and not (unwanted is not None and unwanted.has(function))
+            chosen, excluded = self.chosen("set_ftrace_filter"), self.chosen("set_ftrace_notrace")
+            known = (chosen is None or chosen.has(function)) and not (excluded is not None and excluded.has(function))
             self._traced[function] = known
         return known

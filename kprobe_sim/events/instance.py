@@ -25,15 +25,15 @@ class Instance(TraceArray):
     ) -> None:
         super().__init__(tracing, name, options, everyone)
         self.everyone = everyone
-        self.module_events: list[ModuleEvents] = []  # that set_event keeps for modules that may come
+        self.module_events: list[ModuleEvents] = []  # what set_event keeps for modules that may be loaded
         self._files = files
         self._born = tracing.events.came if name else 0  # dynamic events up to this number are older than the instance
         self._known_files: dict[str, tuple[object, set[str]]] = {}
 
     def known_files(self, system: str = "") -> set[str]:
-        """Return the files of a system's directory, or of events/ itself, that were ever looked up; a set to add to.
+        """Return the set of files of a system's directory, or of events/ itself, that were ever looked up.
 
-        They are forgotten when the directory goes.
+        Callers add to it.  It is forgotten when the directory goes.
         """
         directory = self.tracing.events.directory(system)
         known = self._known_files.get(system)
@@ -50,26 +50,25 @@ class Instance(TraceArray):
         return file
 
     def used_file(self, event: Event) -> EventFile | None:
-        """Return the file of an event, None if nobody has asked for it: then it isn't enabled, and has no triggers."""
+        """Return the file of an event, None if nobody has used it: then it isn't enabled, and has no triggers."""
         return self._files.find(self, event)
 
     def used_files(self) -> list[EventFile]:
-        """Return the files that somebody has asked for: the others aren't enabled."""
+        """Return the files that somebody has used: the others aren't enabled."""
         return self._files.of(self)
 
     @property
     def print_file(self) -> EventFile | None:
-        """The file of ftrace/print, whose triggers see the marks; None if nobody has asked for it."""
+        """The file of ftrace/print, whose triggers see the marks; None if nobody has used it."""
         event = self.tracing.events.static.find("ftrace", "print")
         return None if event is None else self.used_file(event)
 
     def enabled_files(self) -> Collection[EventFile]:
-        """Return the files of the events that are enabled, in the order in which they were."""
+        """Return the files of the enabled events, in the order in which they were enabled."""
         return self._files.enabled_of(self)
 
     def enabled_before(self, system: str, prefix: str, other: str, other_prefix: str) -> bool:
-        """True if an event of the one system and beginning of a name was enabled before any of the other."""
-
+        """Return True if an event of one system, whose name has a prefix, was enabled before any of the other."""
         for file in self.enabled_files():
             event = file.event
             if event.system == system and event.name.startswith(prefix):
@@ -79,10 +78,10 @@ class Instance(TraceArray):
         return False
 
     def events(self, system: str | None = None, name: str | None = None) -> Iterator[Event]:
-        """Yield the events of a system, None: of all, as the kernel lists an instance's files (tr->events).
+        """Yield the events of a system (None: of all) as the kernel lists an instance's files (tr->events).
 
-        What came last stands first; but what is older than the instance stands in its order, static events before.
-        With a `name` only those of that name.
+        Events younger than the instance come first, the youngest before the others; then the static events, and then
+        the events older than the instance, oldest first.  With a `name` only those of that name.
         """
         older, newer = self.tracing.events.around(self._born, system, name)
         yield from reversed(newer)
@@ -90,25 +89,25 @@ class Instance(TraceArray):
         yield from older
 
     def in_order(self, events: Iterable[Event]) -> list[Event]:
-        """Return some of the instance's events in that order, each once."""
-        return sorted(set(events), key=self._place)
+        """Return some of the instance's events in the order of `events`, each once."""
+        return sorted(set(events), key=self._rank)
 
-    def _place(self, event: Event) -> tuple[int, int]:
+    def _rank(self, event: Event) -> tuple[int, int]:
         number = self.tracing.events.number(event)
         if number is None:
             return 1, event.id
         return (0, -number) if number > self._born else (2, number)
 
     def event_names(self, system: str | None = None) -> Iterator[str]:
-        """Yield the names of a system's events, None: of all systems, in the order of their directories' making.
+        """Yield the names of a system's events (None: of all systems) in the order of their directories' creation.
 
-        That of the static ones was the kernel's, and is the reverse of it in an instance, dynamic ones first.
+        The kernel made those of static events in its order; in an instance they come in reverse, dynamic ones first.
         """
         static = self.tracing.events.static.systems(backwards=bool(self.name))
         older, newer = self.tracing.events.around(self._born, system)
         names = static if system is None else static.get(system, ())
-        own = attrgetter("system" if system is None else "name")
-        yield from dict.fromkeys([*map(own, reversed(older)), *names, *map(own, newer)])
+        label = attrgetter("system" if system is None else "name")
+        yield from dict.fromkeys([*map(label, reversed(older)), *names, *map(label, newer)])
 
     def find(self, system: str, name: str) -> EventFile | None:
         """Return the file of an event, or None."""

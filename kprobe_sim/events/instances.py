@@ -37,14 +37,14 @@ class Instances:
             raise refuse(errno.EEXIST)
         instance = Instance(self._tracing, name, self.top.options.inherited(), self._all, self._files)
         if "options" not in self._tracing.machine.profile.tracefs.directory("instances/*"):
-            instance.options = self.top.options  # before Linux 4.4 the top level's hold everywhere (trace_flags)
+            instance.options = self.top.options  # before Linux 4.4 there is one set of options (trace_flags)
         self.by_name[name] = instance
 
     def remove(self, name: str) -> None:
         """Remove an instance, with its triggers and what it had enabled."""
         instance = self.by_name[name]
-        for file in list(instance.enabled_files()):  # those with triggers are
-            for trigger in [one for one in file.triggers if one.group != "eprobe"]:
+        for file in list(instance.enabled_files()):  # a file with triggers is enabled
+            for trigger in [trigger for trigger in file.triggers if trigger.group != "eprobe"]:
                 file.drop_trigger(trigger)
         del self.by_name[name]
         instance.removed = True
@@ -55,7 +55,7 @@ class Instances:
             self._tracing.rearm()
 
     def remove_event(self, event: Event) -> None:
-        """An event is gone; an instance in which it was ever enabled loses its whole trace."""
+        """Forget a removed event; an instance in which it was ever enabled loses its whole trace."""
         for file in self._files.remove_event(event):
             file.freed = True
             if file.was_enabled and not self._tracing.machine.gates.removed_are_unknown:

@@ -11,7 +11,7 @@ from kprobe_sim.language.primitives.refusal import refuse
 NOT_INHERITED = frozenset({"event-fork", "function-fork", "trace_printk_dest", "copy_trace_marker"})
 # options of the nop tracer (trace_nop.c): accept takes any value, refuse none
 TRACER_OPTIONS = ("test_nop_accept", "test_nop_refuse")
-# what each tracer adds to the options, in the order of trace_options; not every kernel has all of them
+# the options that each tracer adds, in the order of trace_options; not every kernel has all of them
 OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
     "nop": TRACER_OPTIONS,
     "function": ("func_stack_trace", "func-no-repeats", "func-args"),
@@ -30,9 +30,9 @@ OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
     ),
     "blk": ("blk_classic", "blk_cgroup", "blk_cgname"),
 }
-# those that all kernels have, where they weren't recorded; function_graph's depend on the kernel
+# the same where they weren't recorded: those that all kernels have; function_graph's depend on the kernel
 UNRECORDED: Mapping[str, Sequence[str]] = {"nop": TRACER_OPTIONS, "function": ("func_stack_trace",)}
-# those of function_graph that are set at first, where it wasn't recorded (tracer_flags in trace_functions_graph.c)
+# the options of function_graph that are set at first, where they weren't recorded (trace_functions_graph.c)
 SET_AT_FIRST = frozenset(
     {"funcgraph-cpu", "funcgraph-overhead", "funcgraph-duration", "funcgraph-irqs", "sleep-time", "graph-time"}
 )
@@ -41,9 +41,9 @@ SET_AT_FIRST = frozenset(
 class TraceOptions:
     """The option flags of one instance.
 
-    What each record asks for stands by itself: `names_tasks` (record-cmd), `groups_tasks` (record-tgid), and
-    `has_stacks`, which is true if a stack of any kind follows each event.  `annotates`: where a CPU's buffer begins is
-    said, which is only done between lines of text.
+    The options that every record needs are attributes: `names_tasks` (record-cmd), `groups_tasks` (record-tgid), and
+    `has_stacks`, true if a stack of any kind follows each event.  `annotates`: the trace says where a CPU's buffer
+    begins, which it does only between lines of text.
     """
 
     def __init__(self, state: Mapping[str, bool]) -> None:
@@ -63,7 +63,7 @@ class TraceOptions:
         return self._state
 
     def set(self, name: str, value: bool) -> None:
-        """Set one option; OSError EINVAL if there is none of that name, or the tracer refuses it."""
+        """Set one option; raise OSError EINVAL if there is no such option, or the tracer refuses it."""
         if name not in self._state or (name == "test_nop_refuse" and value):
             raise refuse(errno.EINVAL)
         self._state[name] = value
@@ -76,7 +76,7 @@ class TraceOptions:
         word = data.split(b"\0", 1)[0].strip(b" \t\n\v\f\r").decode("latin-1")
         value = not word.startswith("no")
         name = word if value else word[2:]
-        if name not in self._state or name == "test_nop_refuse":  # the tracer refuses that, set or not
+        if name not in self._state or name == "test_nop_refuse":  # the tracer refuses both values
             raise refuse(errno.EINVAL)
         return name, value
 
@@ -85,9 +85,9 @@ class TraceOptions:
         return "".join(f"{'' if value else 'no'}{name}\n" for name, value in self._state.items()).encode()
 
     def of_tracer(self, name: str) -> bool | None:
-        """Return an option of any tracer, also of one that isn't current; None if nobody has set it.
+        """Return an option of any tracer, current or not; None if nobody has set it.
 
-        Only its file in options/ shows such an option.
+        Only its file in options/ shows the option of a tracer that isn't current.
         """
         return self._state.get(name, self._of_tracers.get(name))
 
@@ -96,7 +96,7 @@ class TraceOptions:
         self._of_tracers[name] = value
 
     def change_tracer(self, old: Iterable[str], new: Mapping[str, bool]) -> None:
-        """Put the options of the tracer that was current away, and those of another in their place."""
+        """Replace the options of the old tracer by those of the new one."""
         for name in old:
             if name in self._state:
                 self._of_tracers[name] = self._state.pop(name)

@@ -11,17 +11,17 @@ from kprobe_sim.language.primitives.refusal import refuse
 
 
 class Readers:
-    """Who has trace, trace_pipe and their like open for reading; None stands for all CPUs."""
+    """The open readers of trace, trace_pipe and their like; None stands for all CPUs."""
 
     def __init__(self, *, only: bool = True) -> None:
         self._only = only  # a pipe is refused to a second reader
         self._pipes: set[int | None] = set()  # CPUs whose trace_pipe is open
         self._open_traces: list[int | None] = []  # CPUs whose trace is open
         self.consuming = 0  # how often trace_pipe, trace_pipe_raw or snapshot_raw is open
-        self.stops = 0  # how often recording was stopped by an open of trace (pause-on-trace)
+        self.stops = 0  # how often opening trace stopped recording (pause-on-trace)
 
     def open_pipe(self, cpu: int | None) -> None:
-        """Claim the consuming read of one CPU or all; OSError EBUSY if somebody has it."""
+        """Claim the consuming read of one CPU or all; raise OSError EBUSY if somebody has it."""
         if self._only and (cpu in self._pipes or (self._pipes and (cpu is None or None in self._pipes))):
             raise refuse(errno.EBUSY)
         self._pipes.add(cpu)
@@ -41,5 +41,5 @@ class Readers:
         self._open_traces.remove(cpu)
 
     def hold(self, cpu: int | None) -> bool:
-        """True if the buffer of a CPU, None: of any, is being looked at, and so can't change its size."""
+        """Return True if an open trace keeps the buffer of a CPU (None: of any) from changing its size."""
         return bool(self._open_traces) if cpu is None else not {cpu, None}.isdisjoint(self._open_traces)

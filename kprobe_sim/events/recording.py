@@ -8,7 +8,6 @@ from kprobe_sim.events.event_file import EventFile, Hit, run_triggers
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.machine.task import Task
-from kprobe_sim.records.ring import RingBuffer
 
 Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as the option stacktrace records them
 
@@ -23,7 +22,7 @@ class Recorder:
         self._scratch = tracing.scratch
 
     def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
-        """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
+        """Return False if a hit would leave no trace, whatever its record; `also`: other tasks that it is about."""
         if file.triggers or file.soft_disabled:
             return True
         instance = file.instance
@@ -31,27 +30,15 @@ class Recorder:
             return False
         return (instance.pids is None and instance.no_pids is None) or _traces(file, task, also)
 
-    def emit(
-        self,
-        file: EventFile,
-        task: Task,
-        record: bytes,
-        hit: Callable[[], Hit],
-        stack: Stack,
-        *,
-        cpu: int,
-        comm: bytes,
-        at: int | None,
-        also: Sequence[Task] = (),
-    ) -> None:
-        """Emit an event that is wanted in one instance; its record may have holes."""
+    def emit(self, file: EventFile, task: Task, record: bytes, hit: Hit, also: Sequence[Task] = ()) -> None:
+        """Emit an event in an instance that wants it; its record may have holes, its stack is that of the hit."""
         if file.triggers or file.soft_disabled:
-            self.trigger(file, task, record, hit(), stack, also)
-        elif self.record(file, task, record, cpu, comm, at):
-            self.stacks(file.instance, task, record, cpu, stack(), at)
+            self.trigger(file, task, record, hit, lambda: hit.frames, also)
+        elif self.record(file, task, record, hit.cpu, hit.comm, hit.timestamp):
+            self.stacks(file.instance, task, record, hit.cpu, hit.frames, hit.timestamp)
 
-    def record(self, file: EventFile, task: Task, record: bytes, cpu: int, comm: bytes, at: int | None) -> bool:
-        """Put the record of a wanted event that has no triggers into the buffer, if the filter lets it.
+    def record(self, file: EventFile, task: Task, record: bytes, cpu: int, comm: bytes, timestamp: int | None) -> bool:
+        """Put the record of an event that has no triggers into the buffer of an instance, if the filter lets it pass.
 
         Returns whether stacks are to follow.
         """
@@ -62,12 +49,12 @@ class Recorder:
             if not chosen.match(record, cpu=cpu, comm=comm):
                 return False
         self.remember(task, instance)
-        return instance.write(cpu, record, at) and instance.options.has_stacks
+        return instance.write(cpu, record, timestamp) and instance.options.has_stacks
 
     def trigger(
         self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task] = ()
     ) -> None:
-        """Let an event's triggers see a record, which goes into the buffer if it is wanted there."""
+        """Let an event's triggers see a record, then put it into the buffer if the instance wants it."""
         cpu = hit.cpu
         aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:
@@ -78,29 +65,14 @@ class Recorder:
             if aside:
                 self._scratch.give_back(cpu)
 
-    def _record(
-        self,
-        instance: TraceArray,
-        task: Task,
-        record: bytes,
-        cpu: int,
-        stack: Stack,
-        at: int | None,
-        buffer: RingBuffer | None = None,
-    ) -> None:
-        """Put a record into the buffer, with what the options make of it."""
-        self.remember(task, instance)
-        if instance.write(cpu, record, at, buffer=buffer) and instance.options.has_stacks:
-            self.stacks(instance, task, record, cpu, stack(), at)
-
     def stacks(
-        self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Sequence[int], at: int | None
+        self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Sequence[int], timestamp: int | None
     ) -> None:
         """Put the stacks that the options ask for after a record; `stack` is the kernel's, the innermost first."""
         if instance.options["stacktrace"]:
-            instance.write_stack(cpu, record, stack, at)
+            instance.write_stack(cpu, record, stack, timestamp)
         if instance.options["userstacktrace"]:
-            instance.write_user_stack(cpu, record, task, at)
+            instance.write_user_stack(cpu, record, task, timestamp)
 
     def remember(self, task: Task, instance: TraceArray) -> None:
         """Remember the task's name and thread group, as the options say."""
@@ -126,36 +98,36 @@ class Recorder:
             run_triggers(file, hit, record)
             if disabled:  # as it was before they acted: what they enable is recorded from the next hit on
                 return
-        # what may be discarded is written once that is known; all else has its place from here on, or none
+        # a record that may be discarded is written once that is known; others have room in the buffer now or never
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer
-        has_place = buffered or (instance.records and hit.cpu not in instance.masked)
-        wanted = has_place and _traces(file, task, also)
-        # what is made of a record with a place, by event probes and histograms, comes after it
+        has_room = buffered or (instance.records and hit.cpu not in instance.masked)
+        traced = has_room and _traces(file, task, also)
+        # what event probes and histograms make of a record that has its room comes after it
         early = (
-            wanted
+            traced
             and not buffered
             and file.triggers_need_record
             and all(trigger.target is not file for trigger in file.triggers)  # else one may disable it by now
         )
         if early:
             self.remember(task, instance)
-        written = early and instance.write(hit.cpu, record, hit.at, buffer=buffer)
+        written = early and instance.write(hit.cpu, record, hit.timestamp, buffer=buffer)
         later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
-        if early:
-            if written:
-                self.stacks(instance, task, record, hit.cpu, stack(), hit.at)
-        elif wanted and passes and not file.soft_disabled:
-            self._record(instance, task, record, hit.cpu, stack, hit.at, buffer)
-        elif later and instance.records:
+        if not early and traced and passes and not file.soft_disabled:
+            self.remember(task, instance)
+            written = instance.write(hit.cpu, record, hit.timestamp, buffer=buffer) and instance.options.has_stacks
+        elif not early and later and instance.records:
             self.remember(task, instance)  # a stack is an entry of the task's too
+        if written:
+            self.stacks(instance, task, record, hit.cpu, stack(), hit.timestamp)
         for trigger in later:
             trigger.fire(hit, record)
 
 
 def _traces(file: EventFile, task: Task, also: Sequence[Task]) -> bool:
-    """True if the pid filters let one of the tasks through, or don't hold for the event."""
+    """Return True if the pid filters let one of the tasks through, or don't apply to the event."""
     instance = file.instance
     if instance.machine.gates.late_events_pass:
         number = instance.tracing.events.number(file.event)

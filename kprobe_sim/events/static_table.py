@@ -1,7 +1,7 @@
 """The static events of a build by name and id, each created when it is first needed.
 
-They are the same for all kernels of the build; whether one is enabled, and what else a kernel changes, is in the files
-that its instances have of them.
+They are the same for all kernels of the build; whether one is enabled, and what else a kernel changes, is in the event
+files of its instances.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID = attrgetter("id")
 
 
 class StaticEvents:
-    """The static events of a build; what is asked of one event makes no other."""
+    """The static events of a build; a question about one event makes no other."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -35,7 +35,7 @@ class StaticEvents:
     @staticmethod
     @once
     def of(profile: Profile) -> StaticEvents:
-        """Return those that all kernels of a profile share."""
+        """Return the static events that all kernels of a profile share."""
         return StaticEvents(profile)
 
     def find(self, system: str, name: str) -> StaticEvent | None:
@@ -58,7 +58,7 @@ class StaticEvents:
         return self._all
 
     def listed(self, system: str | None, name: str | None = None) -> Iterable[StaticEvent]:
-        """Return the events of a system and of a name, None: of all, in the order of available_events."""
+        """Return the events of a system and a name (None: of all) in the order of available_events."""
         if system is None:
             return self.all().values() if name is None else self._of_name.get(name, ())
         if name is None:
@@ -78,22 +78,22 @@ class StaticEvents:
         return self._ids.get(number)
 
     def systems(self, *, backwards: bool = False) -> Mapping[str, Sequence[str]]:
-        """Return the names of the events by system, both in the order of their directories' making.
+        """Return the names of the events by system, both in the order in which their directories were made.
 
-        At boot that is the order of the ids, but for the system ftrace; `backwards` is the order in an instance.
+        At boot that is the order of the ids, except for the system ftrace; `backwards` is the order in an instance.
         """
         if not self._systems:
             readdir = [(facts.system, facts.name) for facts in self._profile.tracefs.events()]
             order = list(dict.fromkeys(system for system, _ in readdir))
             made = [key for key in self.all() if key[0] != "ftrace"]
             of_ftrace = [key for key in readdir if key[0] == "ftrace"]
-            if made and order[0] != made[0][0]:  # the newest stands first
+            if made and order[0] != made[0][0]:  # newest first
                 order.reverse()
                 of_ftrace.reverse()
-            if of_ftrace:  # a kernel that only a document tells of has no static events
+            if of_ftrace:  # a kernel that is known only from a document has no static events
                 following = order[order.index("ftrace") + 1]
-                place = next(index for index, (system, _) in enumerate(made) if system == following)
-                made[place:place] = of_ftrace
+                position = next(index for index, (system, _) in enumerate(made) if system == following)
+                made[position:position] = of_ftrace
             self._systems = (_by_system(made), _by_system(made[::-1]))
         return self._systems[backwards]
 

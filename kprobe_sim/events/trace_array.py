@@ -25,11 +25,11 @@ TRACE_FLAG_NMI = 0x40  # of common_flags
 
 
 class TraceArray:
-    """The buffer of one trace instance, and what is set for it; the top one has no name.
+    """The buffer of one trace instance, and its settings; the top instance has no name.
 
-    `everyone` gives all instances of the kernel, the top one first; `number` is less in those that are older.
-    `marked_since` says which of them were last given the marks of the top instance (copy_trace_marker): 0 for one that
-    isn't.
+    `everyone` gives all instances of the kernel, the top one first; an older one has a smaller `number`.
+    `marked_since` is greater in an instance that got the marks of the top instance later (copy_trace_marker), 0 in one
+    that doesn't get them.
     """
 
     def __init__(
@@ -46,25 +46,25 @@ class TraceArray:
         pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
         self.buffer: RingBuffer = RingBuffer(machine.cpus, pages, by_event=machine.gates.read_bytes_counted)
         self.buffer.overwrite = self.options["overwrite"]
-        self._asked: dict[int, int] = {}  # bytes by CPU, where a kernel goes on saying them
+        self._asked: dict[int, int] = {}  # bytes by CPU, on kernels that show the size that was asked for
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.clock_facts)
         self._is_on = True
         self.records: bool = True  # switched on, and not stopped by a reader
         self.current_tracer: str = "nop"
-        self.tracer_was_set: bool = False  # by somebody, at any time
+        self.tracer_was_set: bool = False  # ever
         self.functions: FunctionLists = FunctionLists()
-        # what holds it: histograms with variables or actions, newest first, and triggers that share one of them
+        # what keeps it in use: histograms with variables or actions, newest first, and triggers that share one of them
         self.hist_vars: list[object] = []
         self.marked_since = int(not name)
         self.snapshot_condition: object = None  # the action of a histogram that takes snapshots
         self.error_log: ErrorLog = ErrorLog(machine.clock, machine.gates.error_log_command_size)
         self.enablings = 0  # how often an event was enabled
-        self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
+        self.knobs: dict[str, bytes] = {}  # what was written to files that nothing here depends on
         self.pids: set[int] | None = None
         self.no_pids: set[int] | None = None
-        self.pids_came = 0  # how many events had come when one of these was written
+        self.pids_came = 0  # the number of events that had come when one of these was written
         self.ftrace_pids: set[int] | None = None
         self.ftrace_no_pids: set[int] | None = None
         self.readers: Readers = Readers(only=machine.gates.one_pipe)
@@ -72,7 +72,7 @@ class TraceArray:
         self.open_files = 0
         self.removed = False
         self.started = 0  # time_start of the buffer
-        self.renderer: Any = None  # what makes the text of the entries (kprobe_sim.text), since somebody read it
+        self.renderer: Any = None  # makes the text of the entries (kprobe_sim.text), once somebody has read it
 
     @cached_property
     def spare(self) -> RingBuffer:
@@ -97,7 +97,7 @@ class TraceArray:
 
     @property
     def render_state(self) -> tuple[object, ...]:
-        """Something that is another whenever the same entries may have other texts."""
+        """A value that changes whenever the same entries may have other texts."""
         machine = self.machine
         return (
             self.current_tracer,
@@ -109,13 +109,13 @@ class TraceArray:
         )
 
     def traces(self, task: Task) -> bool:
-        """True unless set_event_pid or set_event_notrace_pid excludes the task."""
+        """Return True unless set_event_pid or set_event_notrace_pid excludes the task."""
         if self.pids is not None and task.pid not in self.pids:
             return False
         return self.no_pids is None or task.pid not in self.no_pids
 
     def follow_fork(self, parent: int, child: int) -> None:
-        """Let the pid filters cover a new child, where event-fork is set; function-fork for those of functions."""
+        """Let the pid filters include a new child: of events with event-fork, of functions with function-fork."""
         if self.options["function-fork"]:
             for pids in (self.ftrace_pids, self.ftrace_no_pids):
                 if pids is not None and parent in pids:
@@ -126,7 +126,7 @@ class TraceArray:
                     pids.add(child)
 
     def follow_exit(self, pid: int) -> None:
-        """Let the pid filters forget a task that is gone, where event-fork is set; function-fork likewise."""
+        """Let the pid filters forget a task that is gone, by the same options."""
         if self.options["function-fork"]:
             for pids in (self.ftrace_pids, self.ftrace_no_pids):
                 if pids is not None:
@@ -138,38 +138,38 @@ class TraceArray:
 
     # the buffer
 
-    def write(self, cpu: int, data: bytes, at: int | None = None, *, buffer: RingBuffer | None = None) -> bool:
+    def write(self, cpu: int, data: bytes, timestamp: int | None = None, *, buffer: RingBuffer | None = None) -> bool:
         """Put a record into the buffer, unless tracing is off there; wake whoever waits for data.
 
-        `buffer` is where the record was reserved, if a snapshot may have swapped the buffers since.
+        `buffer` is the buffer in which the record was reserved: a snapshot may have swapped the buffers since.
         """
         if not self.records or cpu in self.masked:
             return False
         buffer = buffer or self.buffer
-        stored = buffer.cpus[cpu].write(self.clock.stamp(at), data, buffer.overwrite)
+        stored = buffer.cpus[cpu].write(self.clock.stamp(timestamp), data, buffer.overwrite)
         if stored:
             self.machine.wake()
         return stored
 
-    def print(self, cpu: int, address: int, text: bytes, header: bytes, at: int | None) -> None:
-        """Put a text of the tracer's own into the buffer (trace_array_puts)."""
+    def print(self, cpu: int, address: int, text: bytes, header: bytes, timestamp: int | None) -> None:
+        """Put a text of the tracer into the buffer (trace_array_puts)."""
         data = struct.pack("<H", TRACE_PRINT) + header[2:8] + struct.pack("<Q", address) + text + b"\0"
-        self.write(cpu, data, at)
+        self.write(cpu, data, timestamp)
 
-    def write_stack(self, cpu: int, header: bytes, addresses: Sequence[int], at: int | None) -> None:
+    def write_stack(self, cpu: int, header: bytes, addresses: Sequence[int], timestamp: int | None) -> None:
         """Put a kernel stack after an event, as options/stacktrace does."""
         data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
-        self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
+        self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), timestamp)
 
-    def write_user_stack(self, cpu: int, header: bytes, task: Task, at: int | None) -> None:
-        """Put where a task is in its program after an event, as options/userstacktrace does: never in an NMI."""
+    def write_user_stack(self, cpu: int, header: bytes, task: Task, timestamp: int | None) -> None:
+        """Put the task's user stack after an event, as options/userstacktrace does: never in an NMI."""
         if header[2] & TRACE_FLAG_NMI:
             return
         kind = self.tracing.user_stack_type
         tgid = task.pid if task.tgid is None else task.tgid
         frames = [*task.user_stack, *(0,) * _USER_FRAMES][:_USER_FRAMES]
         data = struct.pack("<H", kind) + header[2:8] + struct.pack(f"<II{_USER_FRAMES}Q", tgid, 0, *frames)
-        self.write(cpu, data, at)
+        self.write(cpu, data, timestamp)
 
     # the snapshot
 
@@ -185,7 +185,7 @@ class TraceArray:
         self.has_snapshot = False
 
     def swap_snapshot(self, cpu: int | None = None) -> None:
-        """Take a snapshot, of one CPU or all: the spare buffer, with whatever it holds, is written to from now on."""
+        """Take a snapshot of one CPU or all: from now on the spare buffer, with whatever it holds, is written to."""
         if cpu is None:
             self.buffer, self.spare = self.spare, self.buffer
         else:
@@ -219,7 +219,7 @@ class TraceArray:
             next(iter(self._everyone())).resize(self.machine.profile.trace_buffer_size)
 
     def size_of(self, cpu: int) -> int:
-        """Return the bytes that one CPU's buffer is said to hold: of its pages, before 5.10 what was asked for."""
+        """Return the size that is shown for one CPU's buffer: that of its pages, before 5.10 what was asked for."""
         return self._asked[cpu] if cpu in self._asked else self.buffer.pages_of(cpu) * PAGE_DATA
 
     def set_tracing(self, on: bool) -> None:
@@ -230,26 +230,26 @@ class TraceArray:
 
     @property
     def tracing_on(self) -> bool:
-        """Whether recording is on, as the kernel shows it: with stops by readers, or without."""
+        """Whether recording is on, as the kernel shows it: stops by readers count on some kernels."""
         return self._is_on if self.machine.gates.stops_are_hidden else self.records
 
     def open_trace(self, cpu: int | None) -> None:
-        """Open `trace` for reading; the option pause-on-trace stops recording meanwhile."""
+        """Open `trace` for reading; the option pause-on-trace stops recording until it is closed."""
         self.readers.open_trace(cpu)
         if self.options["pause-on-trace"]:
             self.readers.stops += 1
             self.records = False
 
     def close_trace(self, cpu: int | None) -> None:
-        """Close it again; one stop less, whoever made it."""
+        """Close `trace` again, which ends one stop, whoever made it."""
         self.readers.close_trace(cpu)
         self.readers.stops -= bool(self.readers.stops)
         self.records = self._is_on and not self.readers.stops
 
     def set_tracer(self, name: str) -> None:
-        """Choose the tracer, which starts with an empty buffer and brings options of its own.
+        """Choose the tracer, which starts with an empty buffer and brings its own options.
 
-        Raises OSError EBUSY while the tracer is held.
+        Raises OSError EBUSY while the tracer is in use.
         """
         if name == self.current_tracer:
             return
@@ -270,18 +270,18 @@ class TraceArray:
         return recorded or {option: option in SET_AT_FIRST for option in known.get(tracer, ())}
 
     def tracer_is_held(self) -> bool:
-        """Say whether a consuming reader is open, of the instance or, on some kernels, of any with the same tracer."""
+        """Return whether a consuming reader is open, of the instance or, on some kernels, of any with that tracer."""
         if not self.machine.gates.held_elsewhere:
             return bool(self.readers.consuming)
-        return any(one.readers.consuming for one in self._everyone() if one.current_tracer == self.current_tracer)
+        return any(other.readers.consuming for other in self._everyone() if other.current_tracer == self.current_tracer)
 
     def choose_functions(self, name: str, functions: Chosen | None) -> None:
-        """Set one of the lists of functions, None: to no choice."""
+        """Set one of the lists of functions; None clears it."""
         self.functions.choose(name, functions)
         self.tracing.rearm()
 
     def set_option(self, name: str, value: bool) -> None:
-        """Set an option and do what it entails; OSError EINVAL if it can't be."""
+        """Set an option and do what it entails; raise OSError EINVAL if it can't be set."""
         if name == "trace_printk_dest" and value != self.options[name]:
             self._move_printk(value)
         if name == "copy_trace_marker" and value != self.options[name]:
@@ -295,7 +295,7 @@ class TraceArray:
             self.buffer.overwrite = self.spare.overwrite = value
 
     def _move_printk(self, here: bool) -> None:
-        # one instance always has it, and the top one can't give it away (trace.c 6.12: set_tracer_flag)
+        # one instance always has it: the top one can't drop it (trace.c 6.12: set_tracer_flag)
         if not here and not self.name:
             raise refuse(errno.EINVAL)
         for other in self._everyone():
@@ -309,7 +309,7 @@ class TraceArray:
         self.clear()
         self.spare.reset()
         if name == "counter":
-            self.clock.stamp()  # when the spare buffer was reset: that counts, too
+            self.clock.stamp()  # resetting the spare buffer took a stamp, too
 
 
 def _pages(size: int) -> int:

@@ -1,4 +1,4 @@
-"""Everything that the trace instances of one kernel share: the machine, all events, and values made once for all."""
+"""What the trace instances of one kernel share: the machine, all events, and values made once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kprobe_sim.records.scratch_page import ScratchPages
 
 
 class Tracing:
-    """The shared half of tracing.
+    """What the instances share.
 
     `is_expanded` says that the top buffer has its full size, which it gets when an event is first enabled
-    (ring_buffer_expanded).  `named_triggers` are the histograms that have a name, as triggers refer to them.
-    `numbers` are handed out to the instances as they are made.
+    (ring_buffer_expanded).  `named_triggers` are the hist triggers that have a name.  `numbers` gives each new instance
+    its number.
     """
 
     def __init__(self, machine: SimulatedMachine, events: EventTable) -> None:
@@ -28,7 +28,7 @@ class Tracing:
         self.scratch: ScratchPages = ScratchPages(machine.cpus)
         self.tracer_frames = TracerFrames(machine.profile, machine.symbols)
         self.named_triggers: dict[str, object] = {}
-        self.full_names = ""  # of histograms' variables, shown since the kernel started
+        self.full_names = ""  # of the histogram variables shown since the kernel started
         self.numbers = count()
         self.is_expanded = False
         self._listeners: list[Callable[[Event | None], None]] = []
@@ -46,10 +46,10 @@ class Tracing:
         return GraphRecords(*[None if event is None else (event.id, event.filter_fields()) for event in events])
 
     def listen(self, callback: Callable[[Event | None], None]) -> None:
-        """Call `callback` with an event whenever that is enabled or disabled, with None when a tracer comes or goes."""
+        """Call `callback` with each event that is enabled or disabled, and with None when a tracer comes or goes."""
         self._listeners.append(callback)
 
     def rearm(self, event: Event | None = None) -> None:
-        """Let it be looked again what is wanted: an event was enabled or disabled; None: a tracer came or went."""
+        """Tell the listeners that an event was enabled or disabled, or, with None, that a tracer came or went."""
         for callback in self._listeners:
             callback(event)

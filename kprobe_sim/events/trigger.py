@@ -25,7 +25,7 @@ class TraceOn(Trigger):
 
 
 class TraceOff(Trigger):
-    """traceoff: the event's own record is still written."""
+    """traceoff: the event's record is still written."""
 
     group = "trace on or off"
     follows_record = True
@@ -57,9 +57,9 @@ class Snapshot(Trigger):
             instance.swap_snapshot()
 
     def _complain(self, hit: Hit, *lines: str) -> None:
-        """Say in the trace what is wrong, in the context of the tracer itself.
+        """Print lines into the trace, in the context of the tracer itself.
 
-        That has preemption off, which records of events leave out of account, and in an NMI interrupts too.  Source:
+        There preemption is off, which records of events don't count, and in an NMI interrupts are off too.  Source:
         tracing_gen_ctx(); conformance suite on 5.10, 6.1 and 7.3.
         """
         machine = self.instance.tracing.machine
@@ -68,21 +68,21 @@ class Snapshot(Trigger):
         depth += (1 + hit.held) * machine.profile.preemption
         head = _HEAD.pack(kind, flags | hit.in_nmi, depth & 0xFF, pid)
         for line in lines:
-            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), head, hit.at)
+            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), head, hit.timestamp)
 
 
 class StackTrace(Trigger):
-    """stacktrace: the kernel stack as an entry of its own."""
+    """stacktrace: the kernel stack as a separate entry."""
 
     group = "stacktrace"
     follows_record = True
 
     def act(self, hit: Hit) -> None:
-        self.instance.write_stack(hit.cpu, hit.head, hit.frames, hit.at)
+        self.instance.write_stack(hit.cpu, hit.head, hit.frames, hit.timestamp)
 
 
 class EventSwitch(Trigger):
-    """enable_event and disable_event: record another event's hits, or no longer."""
+    """enable_event and disable_event: start or stop recording another event's hits."""
 
     group = "event"
 
@@ -106,7 +106,7 @@ class EventSwitch(Trigger):
 
 
 class HistSwitch(EventSwitch):
-    """enable_hist and disable_hist: let another event's hist triggers count, or no longer."""
+    """enable_hist and disable_hist: let another event's hist triggers count, or pause them."""
 
     group = "hist switch"
 

@@ -273,10 +273,10 @@ class SimulatedKernel:
             raise ValueError(f"there is no CPU {cpu}")
         from kprobe_sim.events.static.emission import Context
 
-        context = Context(flags, preempt_count)
+        context = Context(flags, preempt_count, cpu, at, stack)
         with self.condition:
             self.tasks[task.pid] = task
-            self.statics.emit(event, task, fields or {}, cpu=cpu, at=at, context=context, stack=stack)
+            self.statics.emit(event, task, fields or {}, context)
 
     def system_call(
         self,
@@ -366,7 +366,7 @@ class SimulatedKernel:
     def add_event(self, event: DynamicEvent) -> None:
         """Give a probe event its directory: the kernel calls a function for that, which may be probed."""
         self.tasks[self.writer.pid] = self.writer
-        if self.hits.looks_at("tracefs_create_dir"):
+        if self.hits.is_seen("tracefs_create_dir"):
             self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
 
     def remove_event(self, event: DynamicEvent) -> None:
@@ -387,6 +387,6 @@ def _kprobes(gates: Gates) -> Callable[[DynEventList], Kprobes]:
     """Return what makes the kprobes of a kernel."""
     if not gates.first_language:
         return Kprobes
-    from kprobe_sim.probes.of_2009.kprobes import FirstKprobes
+    from kprobe_sim.probes.patch_2009.kprobes import FirstKprobes
 
     return FirstKprobes

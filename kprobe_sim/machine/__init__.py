@@ -1,4 +1,4 @@
-"""The simulated machine underneath the tracing: its clock, tasks, memory and files.
+"""A recorded build -> the machine that its kernel runs on: clock, tasks, memory, files and log.
 
-May use `files` and what is below.  Start with `simulated`: `SimulatedMachine` is what all that is above is handed.
+Start with `simulated`: the rooms above are handed its `SimulatedMachine`.
 """

@@ -8,7 +8,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 TSC_KHZ = 3_000_000  # the recorded guests' x86-tsc ran at about 2.99 GHz
 _SECOND = 1_000_000_000  # ns
-_CLOCK_TICK = _SECOND // 100  # ns: the users' ticks, USER_HZ, whatever HZ is
+_CLOCK_TICK = _SECOND // 100  # ns: a tick as user space counts (USER_HZ), whatever HZ is
 _WORD = 1 << 32
 
 
@@ -44,17 +44,17 @@ class ClockFacts(NamedTuple):
 
 
 def clock_facts(hz: int, uptime_in_ns: bool, tsc_khz: int) -> ClockFacts:
-    """Return the facts.  Raises ValueError for a TSC that doesn't count."""
+    """Return the facts.  Raises ValueError for a TSC that doesn't tick."""
     if tsc_khz <= 0:
         raise ValueError(f"a TSC counts more than {tsc_khz} in a millisecond")
     return ClockFacts(hz, uptime_in_ns, tsc_khz)
 
 
 class TraceClock:
-    """One instance's trace clock: which of the kernel's clocks stamps its entries.
+    """One instance's trace clock: the one of the kernel's clocks that stamps its entries.
 
-    `uptime` counts jiffies, and gives them as the users' ticks, 100 a second (jiffies_64_to_clock_t()); before 3.16 as
-    the nanoseconds that go with 32 bits of microseconds (trace_clock_jiffies() of 3.13).
+    `uptime` counts jiffies, and gives them as ticks of user space, 100 a second (jiffies_64_to_clock_t()); before 3.16
+    as nanoseconds, made of 32 bits of microseconds (trace_clock_jiffies() of 3.13).
     """
 
     def __init__(self, source: Callable[[], int], name: str, facts: ClockFacts) -> None:
@@ -66,14 +66,14 @@ class TraceClock:
         # stamps are nanoseconds and print as seconds
         self.in_ns = self._is_time or (name == "uptime" and facts.uptime_in_ns)
 
-    def stamp(self, at: int | None = None) -> int:
-        """Return a time stamp now, or for the machine time `at` in ns."""
+    def stamp(self, timestamp: int | None = None) -> int:
+        """Return a time stamp now, or for a machine time in ns."""
         if self._is_time:
-            return self._source() if at is None else at
+            return self._source() if timestamp is None else timestamp
         if self.name == "counter":
             self._counter += 1
             return self._counter
-        ns = self._source() if at is None else at
+        ns = self._source() if timestamp is None else timestamp
         if self.name == "uptime":
             return self._uptime(ns)
         return ns * self._facts.tsc_khz // 1_000_000

@@ -1,17 +1,14 @@
-"""The kernel's log (dmesg): the lines that refusals put there, and what others write to /dev/kmsg."""
+"""The kernel's log (dmesg): the lines of refusals, and what others write to /dev/kmsg."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-_OF_THE_KERNEL = 6  # KERN_INFO: of what level a refusal's line is wasn't recorded
+_OF_THE_KERNEL = 6  # KERN_INFO: the level of a refusal's line wasn't recorded
 
 
 class KernelLog(list[str]):
-    """Lines, oldest first, each with its priority and the time when it came; they come by `append` and `add`.
-
-    `wake` is called when one has come.
-    """
+    """Lines, oldest first, each with its priority and time; `append` and `add` add one, and call `wake`."""
 
     def __init__(self, clock: Callable[[], int], wake: Callable[[], None]) -> None:
         super().__init__()
@@ -20,11 +17,11 @@ class KernelLog(list[str]):
         self._heads: list[tuple[int, int]] = []  # priority and time in ns
 
     def append(self, line: str) -> None:
-        """Take a line of the kernel's own."""
+        """Add a line of the kernel itself."""
         self.add(line, _OF_THE_KERNEL)
 
     def add(self, line: str, priority: int) -> None:
-        """Take a line; `priority` is its facility times 8 and its level."""
+        """Add a line; `priority` is its facility times 8 plus its level."""
         super().append(line)
         self._heads.append((priority, self._clock()))
         self._wake()

@@ -6,9 +6,9 @@ import threading
 
 
 class KernelCondition(threading.Condition):
-    """A condition that knows how many wait for it, so that nobody has to be told where nobody listens.
+    """A condition that knows how many threads wait for it, so that nobody is notified where nobody waits.
 
-    `lock` may be held in its place by those that don't wait.
+    Threads that don't wait may hold `lock` instead.
     """
 
     def __init__(self) -> None:
@@ -18,8 +18,8 @@ class KernelCondition(threading.Condition):
 
     @property
     def asleep(self) -> int:
-        """How many wait and have been told nothing yet."""
-        return len(self._waiters)  # type: ignore[attr-defined]  # of threading.Condition, those that notify() looks at
+        """How many threads wait and haven't been notified yet."""
+        return len(self._waiters)  # type: ignore[attr-defined]  # of threading.Condition: the waiters that notify() would wake
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait as `threading.Condition` does."""

@@ -1,4 +1,4 @@
-"""The files of the simulated machine, as far as uprobes need them: their names and lengths."""
+"""The files of the simulated machine, as far as uprobes need them: paths and sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kprobe_sim.named_tuple import NamedTuple
 _NAME_MAX = 255
 _PATH_MAX = 4096  # bytes of a path, the NUL included
 _PROGRAM = 0x100000
-# what a machine has unless it is told otherwise: programs and libraries at their usual places, each 1 MiB long
+# the programs and libraries that a machine has by default, at their usual paths, each 1 MiB long
 _PROGRAMS = (
     *("/bin/bash", "/bin/busybox", "/bin/dash", "/usr/bin/bash", "/usr/bin/cat", "/usr/bin/dash", "/usr/bin/ls"),
     *("/usr/bin/python3", "/lib64/ld-linux-x86-64.so.2"),
@@ -26,9 +26,9 @@ _LINKS = {"/bin/sh": "/bin/busybox", "/bin/cat": "/bin/busybox", "/bin/ls": "/bi
 
 
 class FileFacts(NamedTuple):
-    """What a uprobe asks of a file: `identity` is that of the inode, `size` in bytes.
+    """What a uprobe needs to know of a file: `identity` is that of the inode, `size` in bytes.
 
-    `mappable`: its file system keeps it in pages, so that instructions of it can be replaced.
+    `mappable`: its file system keeps it in pages, so that its instructions can be replaced.
     """
 
     identity: Hashable
@@ -38,7 +38,7 @@ class FileFacts(NamedTuple):
 
 
 class MachineFiles:
-    """The files of a simulated machine: those that are listed, or, with `follow_host`, those of this very machine."""
+    """The files of a simulated machine: the listed ones, or, after `follow_host`, those of the host."""
 
     def __init__(self) -> None:
         files, directories = _usual()
@@ -52,11 +52,11 @@ class MachineFiles:
         self._directories |= _parents(path)
 
     def follow_host(self) -> None:
-        """Have the files of the machine that this process runs on, which programs on a mounted tracefs see."""
+        """Use the files of the machine that this process runs on, which programs on a mounted tracefs see."""
         self._is_host = True
 
     def find(self, path: str) -> FileFacts:
-        """Follow a path; one that doesn't start at / starts there all the same.  Raises OSError as stat(2)."""
+        """Follow a path, from / in any case.  Raises OSError as stat(2)."""
         if self._is_host:
             return _host_file(path)
         if not path:
@@ -77,7 +77,7 @@ class MachineFiles:
 
 @cache
 def _usual() -> tuple[Mapping[str, FileFacts], frozenset[str]]:
-    """Return the files and directories of a machine that was told nothing."""
+    """Return the files and directories that a machine has by default."""
     files = {path: FileFacts(path, _PROGRAM, True) for path in _PROGRAMS}
     files |= {path: FileFacts(path, size, True) for path, size in _TEXTS.items()}
     files |= {path: FileFacts(path, 0, True, mappable=False) for path in _UNMAPPABLE}

@@ -1,4 +1,4 @@
-"""The simulated machine's memory: the data put there, and zeroes where the kernel has data."""
+"""The simulated machine's memory: what was put there, and zeroes where the kernel has data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_BLOCKS: Mapping[int, bytes] = {}
 
 
 class Memory:
-    """Bytes by address; reading what nobody mapped is a fault."""
+    """Bytes by address; reading an unmapped address is a fault."""
 
     def __init__(self, symbols: SymbolTable, contents: Mapping[str, bytes] | None = None) -> None:
         self._symbols = symbols
@@ -35,7 +35,7 @@ class Memory:
         self._blocks.insert(index, data)
 
     def stretch(self, address: int, size: int) -> bytes:
-        """Return up to `size` bytes that lie at an address in one piece; b"" for a fault."""
+        """Return up to `size` bytes of the block at an address; b"" for a fault."""
         index = bisect_right(self._starts, address)
         if index:
             start, block = self._starts[index - 1], self._blocks[index - 1]
@@ -53,13 +53,13 @@ class Memory:
 
 
 class CallMemory:
-    """The memory that one call sees: its own strings, blocks and stack, then the machine's."""
+    """The memory that one call sees: its strings, blocks and stack, then the machine's memory."""
 
     __slots__ = ("_blocks", "_memory", "_next")
 
     def __init__(self, memory: Memory, blocks: Mapping[int, bytes] = _NO_BLOCKS) -> None:
         self._memory = memory
-        # by address: where the block ends, and its bytes but for zeroes at the end
+        # by address: where the block ends, and its bytes without the zeroes at the end
         self._blocks = {start: (start + len(data), bytes(data)) for start, data in blocks.items()} if blocks else {}
         self._next = _USER_START
 
@@ -72,7 +72,7 @@ class CallMemory:
         return address
 
     def put(self, address: int, data: bytes, zeroes: int = 0) -> None:
-        """Map bytes for the call, and so many zeroes after them."""
+        """Map bytes for the call, followed by a number of zeroes."""
         self._blocks[address] = address + len(data) + zeroes, data
 
     def overlaid(self, address: int, data: bytes) -> CallMemory:
@@ -82,9 +82,9 @@ class CallMemory:
         other._blocks = dict(self._blocks)
         for start, (end, block) in self._blocks.items():
             if start <= address < end:
-                whole = block.ljust(end - start, b"\0")
+                old = block.ljust(end - start, b"\0")
                 after = address + len(data)
-                other._blocks[start] = end, (whole[: address - start] + data + whole[after - start :])[: end - start]
+                other._blocks[start] = end, (old[: address - start] + data + old[after - start :])[: end - start]
                 return other
         other.put(address, data)
         return other
@@ -102,21 +102,21 @@ class CallMemory:
     def string(self, address: int, limit: int) -> bytes | None:
         """Return the bytes before the first NUL, at most `limit`; None for a fault before that."""
         for start, (end, block) in self._blocks.items():
-            if start <= address < end:  # nearly every string ends in the block where it begins
+            if start <= address < end:  # nearly every string ends in the block in which it begins
                 text, nul, _ = block[address - start : address - start + limit].partition(b"\0")
                 if nul or len(text) == limit or start + len(block) < end:
                     return text
                 break
-        found = b""
-        while len(found) < limit:
-            more = self._stretch(address + len(found), limit - len(found))
+        content = b""
+        while len(content) < limit:
+            more = self._stretch(address + len(content), limit - len(content))
             if not more:
                 return None
             text, nul, _ = more.partition(b"\0")
-            found += text
+            content += text
             if nul:
                 break
-        return found
+        return content
 
     def _stretch(self, address: int, size: int) -> bytes:
         for start, (end, block) in self._blocks.items():
@@ -127,7 +127,7 @@ class CallMemory:
 
 
 def banners(banner: str) -> dict[str, bytes]:
-    """Return linux_banner, and linux_proc_banner, which has places for the system's name, release and version."""
+    """Return linux_banner, and linux_proc_banner, a format for the system's name, release and version."""
     built = banner[banner.index(" (") : banner.rindex(") #") + 1]
     return {
         "linux_banner": banner.encode() + b"\n\0",

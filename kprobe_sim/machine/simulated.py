@@ -28,10 +28,10 @@ _PRINTK_FORMAT = re.compile(rb'^0x([0-9a-f]+) : "(.*)"\n', re.M)
 class SimulatedMachine:
     """What a kernel of one build runs on.
 
-    `lock` is the one lock of the kernel, `condition` the same with what its waiting readers wait for; `tasks` are those
-    that have done something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be
-    on; `user_memory` is that of the system call whose events are being emitted; `tsc_khz` is what x86-tsc counts in a
-    millisecond; without `ftrace_enabled` nobody is called at a function's entry.
+    `lock` is the only lock of the kernel, and `condition`, built on it, is what readers wait for; `tasks` are those
+    that have done something, by pid; `writer` is the task that uses the tracefs; uprobes may be on `files`;
+    `user_memory` is that of the system call whose events are being emitted; `tsc_khz` is the rate of x86-tsc; without
+    `ftrace_enabled` functions call nobody at their entry.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class SimulatedMachine:
         self.log = KernelLog(self.clock, self.wake)
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
-        self._functions: tuple[int, Functions] = (0, profile.functions)  # the version of the symbols that they are of
+        self._functions: tuple[int, Functions] = (0, profile.functions)  # with the version of their symbols
 
     def threads(self, pid: int) -> list[int]:
-        """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
+        """Return the ids of those threads of a process that have done something; [] if unknown."""
         return sorted(
             task.pid for task in list(self.tasks.values()) if (task.pid if task.tgid is None else task.tgid) == pid
         )
@@ -70,7 +70,7 @@ class SimulatedMachine:
     # addresses
 
     def hashed_pointer(self, address: int) -> int:
-        """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""
+        """Return what printk's %p shows for an address: 32 bits of a keyed hash, always the same for this kernel."""
         digest = blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
         return int.from_bytes(digest, "little")
 
@@ -84,7 +84,7 @@ class SimulatedMachine:
         return with_module(f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}", symbol.module).encode()
 
     def is_trampoline(self, address: int) -> bool:
-        """True where the kernel says that a return probe has replaced what was there: at its start, or all of it."""
+        """Return True if the kernel takes an address for the trampoline: at its start, or anywhere within it."""
         start = self.return_trampoline
         return address == start or (
             self.gates.trampoline_by_name and self.symbols.at(address) == self.symbols.at(start)
@@ -92,7 +92,7 @@ class SimulatedMachine:
 
     @cached_property
     def return_trampoline(self) -> int:
-        """The address that return probes put in the place of a return address; 0 if there is no such symbol."""
+        """The address that return probes put in place of a return address; 0 if there is no such symbol."""
         for name in _TRAMPOLINES:
             for symbol in self.symbols.lookup(name):
                 return symbol.address
@@ -110,7 +110,7 @@ class SimulatedMachine:
         return {int(address, 16): string for address, string in _PRINTK_FORMAT.findall(text)}
 
     def functions(self) -> Functions:
-        """Return the functions that ftrace can stop in; the same object until functions change."""
+        """Return the functions that ftrace can trace; the same object until functions change."""
         version = self.symbols.version
         if self._functions[0] != version:
             self._functions = (version, Functions(self.symbols.traceable_places))
@@ -119,7 +119,7 @@ class SimulatedMachine:
     # waking readers
 
     def wake(self) -> None:
-        """Wake whoever waits for data, to look again; called with the kernel's lock held."""
+        """Wake whoever waits for data; called with the kernel's lock held."""
         if self.condition.waiting:
             self.condition.notify_all()
         if not self._subscribers:
@@ -128,7 +128,7 @@ class SimulatedMachine:
             callback()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` whenever data may have come (it must not call back); return what ends that."""
+        """Call `callback` whenever data may have come (it must not call the kernel); return what ends that."""
         token = object()
         self._subscribers[token] = callback
         return lambda: self._subscribers.pop(token, None) and None

@@ -1,4 +1,4 @@
-"""Addresses as the kernel's %pS prints them, and texts cached by the bytes that they are made from."""
+"""Addresses as the kernel's %pS prints them, and a cache of texts by the bytes that they are made from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kept = TypeVar("Kept")
 
 
 class Covering(Protocol):
-    """What knows which symbol covers an address."""
+    """A table that knows which symbol covers an address."""
 
     def at(self, address: int) -> Symbol | None: ...
 
@@ -27,9 +27,9 @@ def symbol_text(symbols: Covering, address: int) -> str:
 
 
 class TextCache(dict[MadeOf, Kept]):
-    """Texts by the bytes of a record that they are made from, made once; with a `limit`, no more than that are kept.
+    """Texts by what they are made from, each made once; at most `limit` of them, 0 for any.
 
-    There are such of each CPU, by its number.
+    That is the bytes of a record, or the number of a CPU.
     """
 
     __slots__ = ("_limit", "_make")

@@ -12,10 +12,10 @@ _COMM = 15  # TASK_COMM_LEN - 1
 class Task(NamedTuple):
     """A task: thread id, command name (cut to 15 bytes), thread group id (default: the pid).
 
-    `user_stack` is where it is in its program, the innermost address first, as the option userstacktrace shows it; a
-    kernel thread is nowhere.
-    `known` False: the tracer doesn't know its name, as it never went through the scheduler while traced or as that of
-    another took its place: its lines print `<...>`.
+    `user_stack` is the call chain in its program, the innermost address first, as the option userstacktrace shows it;
+    a kernel thread has none.
+    `known` False: the tracer doesn't know its name, because it was never scheduled while traced or another task's name
+    replaced it: its lines print `<...>`.
     """
 
     pid: int
@@ -36,9 +36,9 @@ class SavedCmdlines:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.version = 0  # changes with what `find` and `tgid` answer
+        self.version = 0  # changes whenever `find` or `tgid` may return something else
         self.newest: Task | None = None  # the task that was saved last: it needn't be saved again
-        self._slots: OrderedDict[int, tuple[int, bytes, Task]] = OrderedDict()  # pid, name, and of which task
+        self._slots: OrderedDict[int, tuple[int, bytes, Task]] = OrderedDict()  # pid, name, and the task
         self._tgids: dict[int, int] = {}
 
     def save(self, task: Task) -> None:
@@ -58,7 +58,7 @@ class SavedCmdlines:
         self.version += 1
 
     def forget(self, task: Task) -> None:
-        """Forget a task's name, as when that of another took its place."""
+        """Forget a task's name, as if another task's had replaced it."""
         known = self._slots.get(task.pid & 0x7FFF)
         if known is not None and known[0] == task.pid:
             del self._slots[task.pid & 0x7FFF]

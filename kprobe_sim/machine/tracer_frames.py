@@ -1,4 +1,4 @@
-"""The tracer's own frames in a kernel stack, where they aren't skipped (the trigger stacktrace)."""
+"""The tracer's frames in a kernel stack, where they aren't skipped (the trigger stacktrace)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kprobe_sim.builds.symbols import SymbolTable
 class Way(Enum):
     """How a function's entry calls the tracer; the values are names of call chains in a profile."""
 
-    ALONE = "alone"  # by the trampoline of the only user that it has there
-    LISTED = "listed"  # by the list of all users, with all registers, as kprobes want them
-    LISTED_PLAIN = "listed_plain"  # by that list, with the arguments' registers alone
+    ALONE = "alone"  # by the trampoline of its only user
+    LISTED = "listed"  # by the list of all users, with all registers, which kprobes need
+    LISTED_PLAIN = "listed_plain"  # by that list, with the registers of arguments alone
 
 
 class TracerFrames:
-    """The frames of one kernel build, as its profile has them; of a build that none are recorded of, there are none."""
+    """The frames of one kernel build, as recorded in its profile; none where none were recorded."""
 
     def __init__(self, profile: Profile, symbols: SymbolTable) -> None:
         self._chains = profile.chains
         self._symbols = symbols
 
     def entry(self, here: int, shared: bool, way: Way, chain: Sequence[int]) -> list[int]:
-        """Return the stack of a probe at a function's entry; `shared`: it isn't the only one there."""
+        """Return the stack of a probe at a function's entry; `shared`: it isn't the only probe there."""
         frames = self._by(way, "entry")
         if not frames:
             return [here + 1, *chain]
@@ -56,7 +56,7 @@ class TracerFrames:
         return self._frames("marker")
 
     def _by(self, way: Way, user: str) -> list[int]:
-        """Return the frames of a user of ftrace, who is called by a trampoline of its own or with others."""
+        """Return the frames of a user of ftrace, called by its own trampoline or through the list."""
         frames = self._frames(user)
         called = self._frames(way.value)
         return [*frames[:-1], *called] if called else frames
@@ -64,11 +64,11 @@ class TracerFrames:
     def _frames(self, way: str) -> list[int]:
         """Return the return addresses of a way into the tracer, innermost first."""
         found = []
-        for place in self._chains.get(way, ()):
-            name, _, offset = place.partition("+")
+        for frame in self._chains.get(way, ()):
+            name, _, offset = frame.partition("+")
             symbols = self._symbols.lookup(name) if offset else []
             if symbols:
                 found.append(symbols[0].address + int(offset, 16))
             elif not offset:
-                found.append(int(place, 16))  # in a trampoline, which has no symbol
+                found.append(int(frame, 16))  # in a trampoline, which has no symbol
         return found

@@ -1,4 +1,4 @@
-"""Dynamic events of all kinds: lines of kprobe_events and similar files become probes, or refusals with a caret.
+"""Dynamic events of all kinds: lines of kprobe_events and its like -> probes, or refusals with a caret.
 
-May use `events` and what is below.  Start with `registry`; a line is read by `command`, a place by `probe_point`.
+Start with `registry`; `command` reads a line, `probe_point` finds its address.
 """

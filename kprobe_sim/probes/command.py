@@ -28,7 +28,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class Creation(NamedTuple):
-    """A definition read: everything but whether the kernel can place it.
+    """A definition as it was read, before the kernel tries to place it.
 
     `maxactive` is 0 where none was given.
     """
@@ -41,9 +41,9 @@ class Creation(NamedTuple):
     arguments: tuple[FetchArg, ...]
 
     @property
-    def place(self) -> ProbeLocation:
-        """The place as it was written."""
-        return self.spot.place
+    def point(self) -> ProbeLocation:
+        """The probe point as it was written."""
+        return self.spot.point
 
 
 def read_deletion(words: list[str], gates: Gates) -> Deletion:
@@ -84,17 +84,17 @@ def read_maxactive(head: str, colon: int) -> int:
 
 
 def split_return(text: str, column: int = 0) -> tuple[str, bool]:
-    """Split PLACE[%return], which stands at `column` of its token; return PLACE, and if the suffix is there.
+    """Split PLACE[%return], which starts at `column` of its token; return PLACE, and whether the suffix is there.
 
     Raises Refusal for another suffix.
     """
-    place, percent, suffix = text.partition("%")
+    point, percent, suffix = text.partition("%")
     if percent and percent + suffix != RETURN_SUFFIX:
-        raise Refusal("BAD_ADDR_SUFFIX", column + len(place), 1)
-    return place, bool(percent)
+        raise Refusal("BAD_ADDR_SUFFIX", column + len(point), 1)
+    return point, bool(percent)
 
 
-def _place(text: str, gates: Gates, *, is_return: bool) -> tuple[ProbeLocation, bool]:
+def _read_point(text: str, gates: Gates, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     """Read PLACE; return it and whether the probe is on the function's return."""
     try:
         return ProbeLocation(None, 0, kstrtoul(text)), is_return
@@ -115,7 +115,7 @@ def _place(text: str, gates: Gates, *, is_return: bool) -> tuple[ProbeLocation, 
 
 
 def _check_unique(spot: Spot, points: ProbePoints, gates: Gates) -> None:
-    symbol = spot.place.symbol or ""
+    symbol = spot.point.symbol or ""
     if not gates.symbols_counted:
         return
     if ":" in symbol and not (gates.module_symbols_counted and points.module_is_loaded(symbol)):
@@ -127,7 +127,7 @@ def _check_unique(spot: Spot, points: ProbePoints, gates: Gates) -> None:
 
 
 def _group_fault(group: str, gates: Gates) -> str:
-    """Return why a group can't be called that, "" if it can."""
+    """Return the fault of a group's name, "" if there is none."""
     if not group:
         return "NO_GROUP_NAME"
     if len(group) > _MAX_NAME:
@@ -137,7 +137,7 @@ def _group_fault(group: str, gates: Gates) -> str:
 
 
 def read_names(text: str, column: int, gates: Gates, group: str = "", token: int = 0) -> tuple[str, str | None]:
-    """Read [GRP/][EVENT]; return group (`group` where none is given) and event (None: to be made)."""
+    """Read [GRP/][EVENT]; return the group (by default `group`) and the event (None: the kernel makes a name)."""
 
     def bad(message: str) -> Refusal:
         return Refusal(message, column, token)
@@ -163,8 +163,8 @@ def read_names(text: str, column: int, gates: Gates, group: str = "", token: int
     return group, event
 
 
-def _default_event(place: ProbeLocation, pointer: Callable[[int], str], *, is_return: bool, gates: Gates) -> str:
-    body = pointer(place.address) if place.symbol is None else f"{place.symbol}_{place.offset}"
+def _default_event(point: ProbeLocation, pointer: Callable[[int], str], *, is_return: bool, gates: Gates) -> str:
+    body = pointer(point.address) if point.symbol is None else f"{point.symbol}_{point.offset}"
     name = f"{'r' if is_return else 'p'}_{body}"[:_MAX_NAME]
     for character in gates.sanitized:
         name = name.replace(character, "_")
@@ -195,7 +195,7 @@ def _expand_dentries(words: list[str], gates: Gates) -> list[str]:
 
 
 def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line, $argN and %pd written out first.  Raises Refusal."""
+    """Compile the arguments of a line, after expanding $argN and %pd.  Raises Refusal."""
     expanded = None
     forgotten = None
     if scope.gates.btf:
@@ -214,10 +214,10 @@ def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
 
 
 def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line, or what they were written out to.
+    """Compile the arguments of a line, or the expanded ones.
 
-    %pd and %pD are rewritten in the line itself, so that an error is shown with what they became; but if $argN had to
-    be written out, both are done to a copy of which the log knows nothing.
+    %pd and %pD are rewritten in the line itself, so an error shows what they became; but if $argN was expanded, the
+    kernel rewrites a copy, which the log doesn't show.
     """
     words = line[2:] if expanded is None else expanded
     words = counted(words, scope.gates)
@@ -229,7 +229,7 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
 
 
 def refused_register(scope: Scope, column: int) -> Refusal:
-    """Return what is wrong with %REG where there are no registers: before 7.3 the kernel finds it wrong twice."""
+    """Return the refusal of %REG where there are no registers: before 7.3 the kernel logs two faults."""
     refusal = Refusal("BAD_VAR", column)
     if scope.gates.registers_refused_twice:
         second = Refusal("BAD_FETCH_ARG", column)
@@ -238,7 +238,7 @@ def refused_register(scope: Scope, column: int) -> Refusal:
 
 
 def counted(words: list[str], gates: Gates) -> list[str]:
-    """Return as many arguments as a probe may have; raise Refusal if more aren't simply dropped."""
+    """Return as many arguments as a probe may have; raise Refusal where the kernel doesn't just drop the others."""
     if len(words) > MAX_ARGUMENTS and gates.too_many_arguments is not None:
         raise Refusal(gates.too_many_arguments, 0, 2)
     return words[:MAX_ARGUMENTS]
@@ -247,7 +247,7 @@ def counted(words: list[str], gates: Gates) -> list[str]:
 def compile_all(
     words: list[str], scope: Scope, finished: Callable[[FetchArg], FetchArg] = lambda argument: argument
 ) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line as they are written, each one finished before the next.  Raises Refusal."""
+    """Compile the arguments of a line as they are written, finishing each before the next.  Raises Refusal."""
     arguments: list[FetchArg] = []
     names: set[str] = set()
     offset = 0
@@ -268,7 +268,7 @@ def compile_all(
 def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int], str], gates: Gates) -> Creation:
     """Read a p or r definition.
 
-    `pointer` gives an address as printk's 0x%p shows it.  Raises Refusal, or Declined when the line is none.
+    `pointer` gives an address as printk's 0x%p shows it.  Raises Refusal, or Declined if the line isn't one.
     """
     head = words[0]
     if head[0] not in "pr" or len(words) < 2:
@@ -277,12 +277,12 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
     colon = head.find(":", 1)
     if is_digit(head, 1) and not is_return:
         raise Refusal(gates.maxactive_on_probe, 1, 0)
-    maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
-    place, is_return = _place(words[1], gates, is_return=is_return)
-    spot = points.find(place)
+    maxactive = max(read_maxactive(head, colon), 0)  # a negative number means the default
+    point, is_return = _read_point(words[1], gates, is_return=is_return)
+    spot = points.find(point)
     returns = at_entry = False
-    if place.symbol is not None:
-        returns = is_return  # the address form never learns that it is a return probe
+    if point.symbol is not None:
+        returns = is_return  # with an address the kernel never notes that it is a return probe
         if gates.uniqueness_first:
             _check_unique(spot, points, gates)
         entry = points.check_entry(spot)
@@ -295,7 +295,7 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
     if colon >= 0:
         group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
     if event is None:
-        event = _default_event(place, pointer, is_return=is_return, gates=gates)
-    scope = Scope(returns, at_entry, gates, points.function(place), stack_size=points.stack_size)
+        event = _default_event(point, pointer, is_return=is_return, gates=gates)
+    scope = Scope(returns, at_entry, gates, points.function(point), stack_size=points.stack_size)
     arguments = read_arguments(words, scope)
     return Creation(is_return, maxactive, group, event, spot, arguments)

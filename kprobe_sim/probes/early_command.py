@@ -1,6 +1,6 @@
 """The kernel's parser of a probe's line before dynamic events: kprobe_events and uprobe_events up to 4.19.
 
-A line defines one probe of one event, or deletes an event by its name; a definition of one that is there replaces it.
+A line defines one probe of one event, or deletes an event by its name; a definition replaces an event of that name.
 Sources: create_trace_kprobe() and create_trace_uprobe() of 3.2 to 4.19; fixtures/definitions of these.
 """
 
@@ -33,20 +33,20 @@ class FirstWord(NamedTuple):
 
 
 class Nothing(Exception):
-    """The line is taken, and defines nothing (4.19 forgets to say that a place is bad)."""
+    """The kernel accepts the line, which defines nothing (4.19 forgets to refuse a bad probe point)."""
 
 
 def read_head(head: str, gates: Gates, group: str) -> FirstWord:
-    """Read the first word; `group` counts where none is written.  Raises Printed."""
+    """Read the first word; `group` is the default.  Raises Printed."""
     letter = head[:1]
     if letter not in ("p", "r", "-"):
         raise Printed(errno.EINVAL, "Probe definition must be started with 'p', 'r' or '-'.")
     event: str | None = None
     maxactive = 0
     if gates.early_maxactive:
-        at = head.find(":", 1)
-        event = head[at + 1 :] if at >= 0 else None
-        digits = head[1:at] if at >= 0 else head[1:]
+        colon = head.find(":", 1)
+        event = head[colon + 1 :] if colon >= 0 else None
+        digits = head[1:colon] if colon >= 0 else head[1:]
         if letter == "r" and is_digit(digits, 0):
             maxactive = _maxactive(digits)
     elif head[1:2] == ":":
@@ -80,23 +80,23 @@ def early_deletion(head: FirstWord) -> Deletion:
 
 
 def _address(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation | None:
-    """Read a PLACE that is an address; None if it is none.  Raises Printed."""
+    """Read a PLACE that is an address; return None if it isn't.  Raises Printed."""
     try:
-        place = ProbeLocation(None, 0, read_ulong(text, gates.word_size))
+        point = ProbeLocation(None, 0, read_ulong(text, gates.word_size))
     except OSError:
         return None
     if is_return and not gates.return_addresses:
         raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
-    return place
+    return point
 
 
-def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
+def _read_point(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
     """Read PLACE.  Raises Printed or Nothing."""
     if gates.address_or_symbol:
-        place = _address(text, gates, is_return=is_return)
-        if place is not None:
-            return place
-        said = "Failed to parse either an address or a symbol."
+        point = _address(text, gates, is_return=is_return)
+        if point is not None:
+            return point
+        message = "Failed to parse either an address or a symbol."
     elif is_digit(text, 0):
         if is_return:
             raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
@@ -105,13 +105,13 @@ def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
         except OSError as error:
             raise Printed(error.errno or errno.EINVAL, "Failed to parse address.") from None
     else:
-        said = "Failed to parse symbol."
+        message = "Failed to parse symbol."
     try:
         symbol, offset = split_symbol(text, signed=gates.signed_offsets)
     except OSError as error:
-        raise Printed(error.errno or errno.EINVAL, said) from None
+        raise Printed(error.errno or errno.EINVAL, message) from None
     if not 0 <= offset <= UINT_MAX and gates.signed_offsets:
-        raise Nothing(said)
+        raise Nothing(message)
     if offset and is_return:
         raise Printed(
             errno.EINVAL,
@@ -140,41 +140,41 @@ def check_names(group: str, event: str, *, kind: str = "trace_probe") -> None:
 def read_early(words: list[str], points: ProbePoints, pointer: Callable[[int], str], gates: Gates) -> Creation:
     """Read a definition of kprobe_events; `pointer` gives an address as printk's 0x%p shows it.
 
-    Raises Printed, or Nothing for a line that is taken for nothing.
+    Raises Printed, or Nothing for a line that defines nothing.
     """
     head = read_head(words[0], gates, "kprobes")
     if len(words) < 2:
         raise Printed(errno.EINVAL, "Probe point is not specified.")
     is_return = head.letter == "r"
-    place = _place(words[1], gates, is_return=is_return)
+    point = _read_point(words[1], gates, is_return=is_return)
     event = head.event
     if event is None:
-        body = f"{place.symbol}_{place.offset}" if place.symbol is not None else pointer(place.address)
+        body = f"{point.symbol}_{point.offset}" if point.symbol is not None else pointer(point.address)
         event = default_event(body, gates, is_return=is_return)
     check_names(head.group, event)
     scope = Scope(is_return, False, gates, stack_size=points.stack_size)
     arguments = compile_all_early(words[2:], scope)
-    return Creation(is_return, head.maxactive, head.group, event, points.find(place), arguments)
+    return Creation(is_return, head.maxactive, head.group, event, points.find(point), arguments)
 
 
 class Failure(NamedTuple):
-    """Whether a probe that can't be put in place is kept all the same, and what the kernel's log says."""
+    """Whether the kernel keeps a probe that it can't put in place, and what its log says."""
 
     kept: bool
     lines: tuple[tuple[str, str], ...]
 
 
-def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *, is_notrace: bool) -> Failure:
-    """Return what becomes of it; `number` is the errno of why it can't, `shown` the address as printk shows it."""
+def early_failure(point: ProbeLocation, number: int, shown: str, gates: Gates, *, is_notrace: bool) -> Failure:
+    """Return what becomes of such a probe; `number` is the errno, `shown` the address as printk shows it."""
     if not gates.place_said:
         lines = [f"Could not insert probe({-number})"]
         if number == errno.EILSEQ:
             lines.append(f"Probing address({shown}) is not an instruction boundary.")
         return Failure(False, tuple(("trace_kprobe", line) for line in lines))
-    if gates.unplaceable_taken and number == errno.EINVAL and (place.symbol is not None or place.address):
+    if gates.unplaceable_taken and number == errno.EINVAL and (point.symbol is not None or point.address):
         return Failure(True, ())
-    kept = number == errno.ENOENT and place.symbol is not None and ":" in place.symbol
-    lines = [f"Could not insert probe at {place.symbol or 'unknown'}+{place.offset}: {-number}"]
+    kept = number == errno.ENOENT and point.symbol is not None and ":" in point.symbol
+    lines = [f"Could not insert probe at {point.symbol or 'unknown'}+{point.offset}: {-number}"]
     lines = lines if gates.insertion_said else []
     if kept:
         blank = " " if gates.spaced_target else ""
@@ -182,5 +182,5 @@ def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *
     elif number == errno.EILSEQ:
         lines.append(f"Probing address({shown}) is not an instruction boundary.")
     elif is_notrace and not gates.insertion_said:
-        lines = [f"Could not probe notrace function {place.symbol or 'unknown'}"]
+        lines = [f"Could not probe notrace function {point.symbol or 'unknown'}"]
     return Failure(kept, tuple(("trace_kprobe", line) for line in lines))

@@ -18,24 +18,24 @@ _PID = struct.Struct("<i")
 
 
 class EprobeTrigger(Trigger):
-    """Makes a record of an event probe from each record of the event that it is attached to."""
+    """Makes a record of an event probe from each record of the event that the probe is attached to."""
 
     needs_record: ClassVar[bool] = True
     group = "eprobe"
 
-    def __init__(self, file: EventFile, probe: Probe, own: EventFile, chosen: Predicate | None) -> None:
+    def __init__(self, file: EventFile, probe: Probe, target: EventFile, chosen: Predicate | None) -> None:
         super().__init__(file, "eprobe", None)
         self.probe = probe
         self.filter = chosen
-        self._own = own  # the file of the event probe's own event
+        self._made = target  # the file of the event that the probe makes
         self._recorder = Recorder(file.instance.tracing)
 
     def fire(self, hit: Hit, record: bytes) -> None:
-        machine, own, probe = self.instance.machine, self._own, self.probe
+        machine, probe = self.instance.machine, self.probe
         (pid,) = _PID.unpack_from(hit.head, 4)
         task = machine.tasks.get(pid) or Task(pid, hit.comm)
         probe.hits += 1
-        if not self._recorder.wants(own, task, hit.cpu):
+        if not self._recorder.wants(self._made, task, hit.cpu):
             return
         strings = {address: text + b"\0" for address, text in machine.strings.items()}
         memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
@@ -43,13 +43,4 @@ class EprobeTrigger(Trigger):
         # what is made within an event is made with preemption off
         depth = hit.head[3] + bool(machine.profile.preemption)
         made = probe.evaluate(state, (probe.event.id, hit.head[2], depth & 0xFF, pid))
-        self._recorder.emit(
-            own,
-            task,
-            made,
-            lambda: hit._replace(head=made[:8]),
-            lambda: hit.frames,
-            cpu=hit.cpu,
-            comm=hit.comm,
-            at=hit.at,
-        )
+        self._recorder.emit(self._made, task, made, hit._replace(head=made[:8]))

@@ -24,7 +24,7 @@ from kprobe_sim.language.primitives.kstrto import is_name
 from kprobe_sim.language.primitives.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, refused_register
 from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic import SyntheticEvent
 from kprobe_sim.records.field import Field
@@ -61,7 +61,7 @@ class EventSources:
         return None
 
     def resolve(self, argument: FetchArg) -> FetchArg:
-        """Look for the field of an argument that was read before that; raise Refusal."""
+        """Look up the field that an argument names; raise Refusal."""
         source = argument.expression.source
         if source.kind is not From.FIELD or source.text in self._fields:
             return argument
@@ -71,7 +71,7 @@ class EventSources:
 
     def _source(self, name: str) -> Source:
         field = self._fields.get(name)
-        if field is None:  # that is found out later
+        if field is None:  # `resolve` finds this out
             return Source(From.FIELD, name)
         return Source(From.FIELD, name, packed(field, arrays_are_addresses=self._arrays_are_addresses))
 
@@ -106,7 +106,7 @@ class EventSources:
 
 
 def find_struct(types: PrototypeTable, name: str) -> int | None:
-    """Return the struct of that name; where structs weren't recorded by name, None for those that no function has."""
+    """Return the struct of that name; where structs weren't recorded by name, only those that functions use."""
     try:
         return types.struct(name)
     except LookupError:
@@ -130,15 +130,15 @@ class Eprobe(Probe):
     def letters(self) -> str:
         return "e"
 
-    def is_at(self, place: str) -> bool:
-        system, separator, name = place.partition("/")
+    def is_on(self, point: str) -> bool:
+        system, separator, name = point.partition("/")
         if not separator:
-            system, separator, name = place.partition(".")
+            system, separator, name = point.partition(".")
         return bool(separator) and (system, name) == (self.attached.system, self.attached.name)
 
 
 class Eprobes:
-    """The event probes of one kernel; each has an event of its own."""
+    """The event probes of one kernel, each with its own event."""
 
     location: ClassVar[str] = "event_probe"
 
@@ -165,7 +165,7 @@ class Eprobes:
             chosen = self._filter(attached, " ".join(words[choice + 1 :]))
         sources = EventSources(tuple(attached.filter_fields()), dyn_events.points.types, gates)
         stack_size = dyn_events.machine.profile.thread_size
-        scope = Scope(False, False, gates, dyn_events.points.anywhere(), own=sources, stack_size=stack_size)
+        scope = Scope(False, False, gates, dyn_events.points.anywhere(), sources=sources, stack_size=stack_size)
 
         def finished(argument: FetchArg) -> FetchArg:
             try:
@@ -174,10 +174,8 @@ class Eprobes:
                 raise Refusal("NO_SYMBOL", errno=error.errno) from None
 
         arguments = compile_all(counted(words[2:choice], gates), scope, finished)
-        place = f"{system}.{event_name}".encode("latin-1")
-        event = ProbeEvent(
-            group, name or event_name, arguments, dyn_events.symbols, gates, place=place, switch=self._switch
-        )
+        traits = EventTraits(attached_to=f"{system}.{event_name}".encode("latin-1"), switch=self._switch)
+        event = ProbeEvent(group, name or event_name, arguments, dyn_events.symbols, gates, traits)
         if dyn_events.has_event(event.system, event.name):
             raise Refusal("EVENT_EXIST", 0, 0)
         dyn_events.add_event(event)
@@ -216,7 +214,7 @@ class Eprobes:
             raise Refusal("BAD_EP_FILTER") from None
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
-        """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
+        """Attach a probe in the first instance that enables it, and in no others, as the kernel does."""
         probe = self._probes[event]
         if self.dyn_events.host.is_busy(event):
             return
@@ -226,10 +224,10 @@ class Eprobes:
                 probe.trigger = None
             return
         file = find(probe.attached.system, probe.attached.name)
-        own = find(event.system, event.name)
-        if not isinstance(file, EventFile) or not isinstance(own, EventFile):
+        made = find(event.system, event.name)
+        if not isinstance(file, EventFile) or not isinstance(made, EventFile):
             raise refuse(errno.ENOENT)
-        probe.trigger = EprobeTrigger(file, probe, own, probe.filter)
+        probe.trigger = EprobeTrigger(file, probe, made, probe.filter)
         file.add_trigger(probe.trigger, last=True)
 
     def is_busy(self, entry: DynEvent) -> bool:

@@ -30,17 +30,17 @@ from kprobe_sim.probes.command import (
     refused_register,
     split_return,
 )
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 
 _MAX_NAME = 63
-STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
+STUB = "__probestub_"  # the function that a tracepoint calls; its first argument isn't one of the tracepoint's
 _BAD_IN_TRACEPOINT = re.compile("[^0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff]")
 _RETURN_VALUE = re.compile(r"\$retval(?![0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff])")
 
 
 class FunctionSources:
-    """What the arguments of an fprobe may start from: as a kprobe's at a function's entry, but no registers."""
+    """What the arguments of an fprobe may start from: what a kprobe's may at a function's entry, but no registers."""
 
     comm_has_any_type = False
     may_cast = True
@@ -61,7 +61,7 @@ class Target(NamedTuple):
 
 
 class Fprobe(Probe):
-    """An fprobe; `addresses` are the entries that it is on (or whose returns it is on) once its event is enabled."""
+    """An fprobe; `addresses` are the entries of the functions that it is attached to."""
 
     __slots__ = ("addresses", "maxactive", "target")
 
@@ -78,8 +78,8 @@ class Fprobe(Probe):
         letter = "t" if self.target.is_tracepoint else "f"
         return f"{letter}{self.maxactive}" if self.target.is_return and self.maxactive else letter
 
-    def is_at(self, place: str) -> bool:
-        return place == self.target.symbol
+    def is_on(self, point: str) -> bool:
+        return point == self.target.symbol
 
     @property
     def site(self) -> str:
@@ -93,15 +93,15 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
-        self._at: dict[int, dict[Fprobe, int]] = {}
-        self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
+        self._by_address: dict[int, dict[Fprobe, int]] = {}
+        self._taken: set[str] = set()  # tracepoints whose stub is taken: 6.12 gives each once
 
-    def at(self, function: int) -> Mapping[Fprobe, int]:
-        """Return the fprobes on a function by its address, and how often each is on it.
+    def attached_to(self, function: int) -> Mapping[Fprobe, int]:
+        """Return the fprobes on the function at an address, and how often each is on it.
 
-        A pattern means a function as often as there are functions of its name.
+        A pattern matches a function as often as there are functions of its name.
         """
-        return self._at.get(function, {})
+        return self._by_address.get(function, {})
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events, gates = self.dyn_events, self.dyn_events.gates
@@ -128,7 +128,7 @@ class Fprobes(ProbeKind[Fprobe]):
             not target.is_return,
             gates,
             self._function(target),
-            own=FunctionSources(),
+            sources=FunctionSources(),
             first=int(target.is_tracepoint),
             stack_size=dyn_events.machine.profile.thread_size,
         )
@@ -139,9 +139,7 @@ class Fprobes(ProbeKind[Fprobe]):
             arguments,
             dyn_events.symbols,
             gates,
-            is_return=target.is_return,
-            is_attachable=True,
-            switch=self._switch,
+            EventTraits(is_return=target.is_return, is_attachable=True, switch=self._switch),
         )
         try:
             self.admit(Fprobe(self, event, target, arguments, maxactive))
@@ -162,7 +160,7 @@ class Fprobes(ProbeKind[Fprobe]):
                 raise refuse(errno.ENOENT)
             if not gates.fprobes_wait:
                 self._resolve(probe)
-                self._place(probe)
+                self._attach(probe)
         except OSError as error:
             raise not_registered(error.errno) from None
 
@@ -174,17 +172,17 @@ class Fprobes(ProbeKind[Fprobe]):
             self._taken.discard(entry.target.symbol)
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
-        """Look for what the probes of an event need; raise OSError if it isn't there."""
+        """Attach the probes of an event; raise OSError if what they need is missing."""
         if on and self.dyn_events.gates.fprobes_wait:
             for probe in self.of(event):
                 self._resolve(probe)
-                self._place(probe)
+                self._attach(probe)
 
     def _function(self, target: Target) -> Function:
         found = self.dyn_events.points.named(STUB + target.symbol if target.is_tracepoint else target.symbol)
         if not target.is_tracepoint:
             return found
-        if found.signature is None:  # it may come with a module: until then a function of its name is asked
+        if found.signature is None:  # it may come with a module: until then the kernel takes a function of its name
             found = self.dyn_events.points.named(target.symbol)
         if found.signature is None:
             return found
@@ -199,13 +197,13 @@ class Fprobes(ProbeKind[Fprobe]):
             probe.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
         )
 
-    def _place(self, probe: Fprobe) -> None:
+    def _attach(self, probe: Fprobe) -> None:
         if probe.target.is_tracepoint:
-            self._place_tracepoint(probe)
+            self._attach_to_tracepoint(probe)
             return
         pattern = probe.target.symbol
         if not self.dyn_events.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
-            return  # a filter without these functions, and so without any
+            return  # the filter excludes these functions, and so matches none
         found_addresses = self._functions(probe.target.symbol)
         if probe.maxactive < 0:
             raise refuse(errno.EINVAL)
@@ -213,7 +211,7 @@ class Fprobes(ProbeKind[Fprobe]):
             raise refuse(errno.ENOENT if self.dyn_events.gates.fprobes_late else errno.EINVAL)
         self._move(probe, found_addresses)
 
-    def _place_tracepoint(self, probe: Fprobe) -> None:
+    def _attach_to_tracepoint(self, probe: Fprobe) -> None:
         symbol = probe.target.symbol
         if symbol in self._taken:
             raise refuse(errno.EEXIST)
@@ -226,14 +224,14 @@ class Fprobes(ProbeKind[Fprobe]):
         self._move(probe, [stub.address for stub in found])
 
     def _move(self, probe: Fprobe, addresses: Sequence[int]) -> None:
-        """Let a probe be on other functions than before."""
+        """Move a probe to other functions."""
         for address in set(probe.addresses):
-            del self._at[address][probe]
-            if not self._at[address]:
-                del self._at[address]
+            del self._by_address[address][probe]
+            if not self._by_address[address]:
+                del self._by_address[address]
         probe.addresses = tuple(addresses)
         for address, times in Counter(addresses).items():
-            self._at.setdefault(address, {})[probe] = times
+            self._by_address.setdefault(address, {})[probe] = times
 
     def _functions(self, pattern: str) -> list[int]:
         """Return the traceable functions that a name or pattern means."""
@@ -253,7 +251,7 @@ class Fprobes(ProbeKind[Fprobe]):
 
 
 def _target(words: list[str], *, is_tracepoint: bool) -> Target:
-    """Read what the probe is on; $retval among the arguments of an fprobe makes it one on the return."""
+    """Read what the probe is on; $retval among an fprobe's arguments puts it on the return."""
     symbol, is_return = split_return(words[1])
     if is_return:
         if is_tracepoint:
@@ -262,10 +260,10 @@ def _target(words: list[str], *, is_tracepoint: bool) -> Target:
     if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):
         raise Refusal("BAD_TP_NAME", bad.start(), 1)
     for token, word in enumerate(words[2:], 2):
-        found = word.find("$retval")
-        if found >= 0 and _RETURN_VALUE.match(word, found):
+        start = word.find("$retval")
+        if start >= 0 and _RETURN_VALUE.match(word, start):
             if is_tracepoint:
-                raise Refusal("RETVAL_ON_PROBE", found, token)
+                raise Refusal("RETVAL_ON_PROBE", start, token)
             return Target(symbol, True, False)
     return Target(symbol, False, is_tracepoint)
 

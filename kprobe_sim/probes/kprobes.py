@@ -18,26 +18,26 @@ from kprobe_sim.language.primitives.kstrto import ULONG_MAX
 from kprobe_sim.language.primitives.refusal import Printed, refuse
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.early_command import early_failure, read_early
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
 from kprobe_sim.probes.probe_profile import ProbeProfile
 
 
 def _unknown_machine(_event: ProbeEvent, _find: Find, _on: bool) -> None:
-    raise refuse(errno.ENOSYS)  # what a processor of 32 bits makes of a hit isn't simulated
+    raise refuse(errno.ENOSYS)  # hits on a 32-bit processor aren't simulated
 
 
 class Kprobe(Probe):
-    """A kprobe; `address` is None while it waits for its module, `maxactive` 0 there when none was given.
+    """A kprobe; `address` is None while it waits for its module, where `maxactive` is 0 if none was given.
 
-    `is_aggregated`: there is or was another at its address, and the kernel calls it by way of aggr_pre_handler().
+    `is_aggregated`: there is or was another at its address, and the kernel calls it through aggr_pre_handler().
     """
 
     __slots__ = ("_hides_maxactive", "address", "is_aggregated", "maxactive", "spot")
 
-    def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
-        super().__init__(kind, event, place_text, creation.arguments)
+    def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, point_text: str) -> None:
+        super().__init__(kind, event, point_text, creation.arguments)
         self.spot: Spot = creation.spot
         self.maxactive = creation.maxactive
         self.address: int | None = None
@@ -45,9 +45,9 @@ class Kprobe(Probe):
         self.is_aggregated = False
 
     @property
-    def place(self) -> ProbeLocation:
-        """The place as it was written."""
-        return self.spot.place
+    def point(self) -> ProbeLocation:
+        """The probe point as it was written."""
+        return self.spot.point
 
     @property
     def letters(self) -> str:
@@ -59,13 +59,13 @@ class Kprobe(Probe):
         return f"  {self.event.name:<44} {self.hits:15d} {self.misses:15d}"
 
     def note_faults(self, faults: int) -> None:
-        """Keep how many page faults fetching the arguments had."""
+        """Note the number of page faults while fetching the arguments."""
         self.faults = faults
 
     @property
     def site(self) -> tuple[str | None, int]:
-        """All address places look the same here, as in the kernel."""
-        return self.place.symbol, self.place.offset
+        """The symbol and offset: as in the kernel, all probe points without a symbol look the same."""
+        return self.point.symbol, self.point.offset
 
 
 class Kprobes(ProbeKind[Kprobe]):
@@ -75,40 +75,35 @@ class Kprobes(ProbeKind[Kprobe]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
-        self._at: dict[int, dict[Kprobe, None]] = {}
+        self._by_address: dict[int, dict[Kprobe, None]] = {}
         self.profile = ProbeProfile(dyn_events.table, self.probes)
 
-    def at(self, address: int) -> Collection[Kprobe]:
-        """Return the kprobes that stand at an address, oldest first."""
-        return self._at.get(address, ())
+    def at_address(self, address: int) -> Collection[Kprobe]:
+        """Return the kprobes at an address, oldest first."""
+        return self._by_address.get(address, ())
 
     def addresses(self) -> Collection[int]:
-        """Return the addresses at which kprobes stand."""
-        return self._at.keys()
+        """Return the addresses of all kprobes."""
+        return self._by_address.keys()
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events = self.dyn_events
         read = read_early if dyn_events.gates.early else read_creation
         creation = read(words, dyn_events.points, self._pointer, dyn_events.gates)
+        traits = EventTraits(creation.is_return, switch=None if dyn_events.gates.word_size == 8 else _unknown_machine)
         event = ProbeEvent(
-            creation.group,
-            creation.event,
-            creation.arguments,
-            dyn_events.symbols,
-            dyn_events.gates,
-            is_return=creation.is_return,
-            switch=None if dyn_events.gates.word_size == 8 else _unknown_machine,
+            creation.group, creation.event, creation.arguments, dyn_events.symbols, dyn_events.gates, traits
         )
-        self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
+        self.admit(Kprobe(self, event, creation, self._shown_point(creation.point)))
 
     def register(self, probe: Kprobe) -> None:
         dyn_events = self.dyn_events
         is_return = probe.event.is_return
         try:
-            found = dyn_events.points.register(probe.spot, probe.arguments, is_return=is_return)
+            registered = dyn_events.points.register(probe.spot, probe.arguments, is_return=is_return)
         except OSError as error:
             number = error.errno or errno.EINVAL
-            symbol = probe.place.symbol
+            symbol = probe.point.symbol
             if dyn_events.gates.early:
                 self._not_placed(probe, number)
                 return
@@ -116,32 +111,32 @@ class Kprobes(ProbeKind[Kprobe]):
             if number == errno.ENOENT and waits:
                 return  # its module may come yet
             raise not_registered(number) from None
-        probe.address, probe.arguments = found
-        if probe.place.symbol is None:  # registration has moved an entry's address after its ENDBR
-            probe.place_text = self._pointer(found.address)
-        others = self._at.setdefault(found.address, {})
+        probe.address, probe.arguments = registered
+        if probe.point.symbol is None:  # registration has moved an entry's address after its ENDBR
+            probe.point_text = self._pointer(registered.address)
+        others = self._by_address.setdefault(registered.address, {})
         if others:
-            next(iter(others)).is_aggregated = probe.is_aggregated = True  # where there are more they are all
+            next(iter(others)).is_aggregated = probe.is_aggregated = True  # of more than two all are already
         others[probe] = None
         stack_size = dyn_events.machine.profile.thread_size
-        compiled = (found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size)
+        compiled = (registered.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size)
         probe.evaluate = compile_arguments(*compiled)
         rule = BY_RULE.get(dyn_events.gates.read_faults)
-        if rule is not None and any(argument.expression.derefs for argument in found.arguments):
+        if rule is not None and any(argument.expression.derefs for argument in registered.arguments):
             probe.evaluate = compile_counted(probe.evaluate, compile_exactly(*compiled), rule, probe.note_faults)
-        probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start, dyn_events.gates)
+        probe.direct = None if is_return else compile_direct(registered.arguments, probe.event.start, dyn_events.gates)
         if is_return and not probe.maxactive and not dyn_events.gates.early:
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus
             )
 
     def _not_placed(self, probe: Kprobe, number: int) -> None:
-        """Keep a probe that can't be put in place, or raise Printed, as kernels before 4.20 do."""
+        """Keep a probe that can't be placed, or raise Printed, as kernels before 4.20 do."""
         dyn_events, address = self.dyn_events, probe.spot.address or 0
         notrace = dyn_events.points.is_untraced(probe.spot)
         if number == errno.ENOENT and not dyn_events.gates.place_said:
             number = errno.EINVAL
-        failure = early_failure(probe.place, number, self._pointer(address), dyn_events.gates, is_notrace=notrace)
+        failure = early_failure(probe.point, number, self._pointer(address), dyn_events.gates, is_notrace=notrace)
         if not failure.kept:
             raise Printed(errno.EINVAL if number == errno.EILSEQ else number, "", before=failure.lines)
         dyn_events.print(self.location, failure.lines)
@@ -150,9 +145,9 @@ class Kprobes(ProbeKind[Kprobe]):
         super().free(entry)
         assert isinstance(entry, Kprobe)
         if entry.address is not None:
-            del self._at[entry.address][entry]
-            if not self._at[entry.address]:
-                del self._at[entry.address]
+            del self._by_address[entry.address][entry]
+            if not self._by_address[entry.address]:
+                del self._by_address[entry.address]
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
@@ -161,7 +156,7 @@ class Kprobes(ProbeKind[Kprobe]):
         size = self.dyn_events.gates.word_size
         return f"0x{shown & (1 << 8 * size) - 1:0{2 * size}x}"
 
-    def _place_text(self, place: ProbeLocation) -> str:
-        if place.symbol is None:
-            return self._pointer(place.address)
-        return f"{place.symbol}+{place.offset}" if place.offset else place.symbol
+    def _shown_point(self, point: ProbeLocation) -> str:
+        if point.symbol is None:
+            return self._pointer(point.address)
+        return f"{point.symbol}+{point.offset}" if point.offset else point.symbol

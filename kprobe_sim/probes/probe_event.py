@@ -14,6 +14,7 @@ from kprobe_sim.language.fetch.evaluate import Evaluate
 from kprobe_sim.language.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
 from kprobe_sim.machine.symbol_text import Covering, TextCache
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.columns import Part, Rows, Shown
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
@@ -24,20 +25,20 @@ def _never_hit(_: State, head: tuple[int, ...]) -> bytes:
 
 
 class Probe:
-    """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
+    """One probe of any kind: a probe point, what it fetches, and its hits and misses (struct trace_probe).
 
-    `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record, which
+    `letters` is what its line begins with, `point_text` how it shows its probe point.  `evaluate` makes a record, which
     begins with the numbers that it is given: type, flags, preemption depth, pid and the probe's addresses.  `direct`
-    makes the same of a call's arguments alone, None where they don't suffice.  `made` is greater in a younger probe:
-    the version of the list of dynamic events that it came with.  `faults`: those of the last hit.
+    makes the same from a call's arguments alone, None where they don't suffice.  `made` is the version of the list of
+    dynamic events that the probe came with, greater in a younger probe.  `faults` are those of the last hit.
     """
 
-    __slots__ = ("arguments", "direct", "evaluate", "event", "faults", "hits", "kind", "made", "misses", "place_text")
+    __slots__ = ("arguments", "direct", "evaluate", "event", "faults", "hits", "kind", "made", "misses", "point_text")
 
-    def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
+    def __init__(self, kind: Operations, event: ProbeEvent, point_text: str, arguments: Sequence[FetchArg]) -> None:
         self.kind = kind
         self.event = event
-        self.place_text = place_text
+        self.point_text = point_text
         self.arguments = tuple(arguments)
         self.evaluate: Evaluate = _never_hit
         self.direct: Direct | None = None
@@ -53,48 +54,60 @@ class Probe:
     def line(self) -> str:
         """Return the probe as dynamic_events lists it, without newline."""
         event = self.event
-        words = [f"{self.letters}:{event.system}/{event.name}", self.place_text]
+        words = [f"{self.letters}:{event.system}/{event.name}", self.point_text]
         words += [f"{argument.name}={argument.text}" for argument in self.arguments]
         return " ".join(words)
 
     def matches(self, deletion: Deletion) -> bool:
-        """True when a delete means this probe."""
+        """Return True if a delete means this probe."""
         event = self.event
         if deletion.event and deletion.event != event.name:
             return False
         if deletion.group is not None and deletion.group != event.system:
             return False
-        if not deletion.rest:
+        if not deletion.words:
             return True
         written = [f"{argument.name}={argument.text}"[: deletion.compared] for argument in self.arguments]
-        words = list(deletion.rest[1:])
-        return self.is_at(deletion.rest[0]) and written[: len(words)] == words
+        words = list(deletion.words[1:])
+        return self.is_on(deletion.words[0]) and written[: len(words)] == words
 
-    def is_at(self, place: str) -> bool:
-        """True when a delete's place means this probe's."""
-        return place == self.place_text
+    def is_on(self, point: str) -> bool:
+        """Return True if the probe point of a delete means this probe's."""
+        return point == self.point_text
 
     @property
     def site(self) -> Hashable:
-        """What two probes of one event have in common that the kernel takes for being at the same place."""
-        return self.place_text
+        """What the kernel compares to tell whether two probes of one event are on the same probe point."""
+        return self.point_text
 
     @property
     def identity(self) -> Hashable:
-        """What no other probe of its event has: the place and the expressions."""
+        """What tells it from the other probes of its event: the probe point and the expressions."""
         return (self.site, *[argument.text for argument in self.arguments])
 
 
 OnSwitch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
 
 
+class EventTraits(NamedTuple):
+    """What sets the events of one kind of probe apart from those of the others.
+
+    `attached_to` is the event whose name the trace shows in place of an address, None where records hold an address.
+    `in_program`: addresses are those of a program, whose symbols nobody knows.
+    """
+
+    is_return: bool = False
+    is_attachable: bool = False
+    attached_to: bytes | None = None
+    in_program: bool = False
+    switch: OnSwitch | None = None
+
+
 class ProbeEvent:
     """An event that one or more probes feed; all have the same arguments by name, type and count.
 
-    `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
-    turns a record into what the trace shows after the probe's place; `label` is the name as the trace shows it;
-    `place` is what it shows as the place where the record doesn't hold one, None where it does.  `in_program`: places
-    are addresses of a program, of which no symbols are known.
+    The host sets `id` when the event is added.  `start` is where the arguments begin in the record; `args_text`
+    turns a record into what the trace shows after the probe's address; `label` is the name as the trace shows it.
     """
 
     __slots__ = (
@@ -103,6 +116,7 @@ class ProbeEvent:
         "_padding",
         "_switch",
         "args_text",
+        "attached_to",
         "fields",
         "id",
         "in_program",
@@ -110,7 +124,6 @@ class ProbeEvent:
         "is_return",
         "label",
         "name",
-        "place",
         "print_fmt",
         "references",
         "start",
@@ -126,23 +139,19 @@ class ProbeEvent:
         arguments: Sequence[FetchArg],
         symbols: Covering,
         gates: Gates,
-        *,
-        is_return: bool = False,
-        is_attachable: bool = False,
-        place: bytes | None = None,
-        in_program: bool = False,
-        switch: OnSwitch | None = None,
+        traits: EventTraits,
     ) -> None:
+        attached_to = traits.attached_to
         self.system = system
         self.name = name
-        self.is_return = is_return
-        self.is_attachable = is_attachable
-        self.place = place
-        self.in_program = in_program
-        self._switch = switch
+        self.is_return = traits.is_return
+        self.is_attachable = traits.is_attachable
+        self.attached_to = attached_to
+        self.in_program = traits.in_program
+        self._switch = traits.switch
         self.id = 0
         self.references = 0
-        head = head_fields(gates.word_size, is_return=is_return) if place is None else ()
+        head = head_fields(gates.word_size, is_return=self.is_return) if attached_to is None else ()
         self.start = 8 + gates.word_size * len(head)
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
         self.print_fmt = print_format(arguments, head)
@@ -150,10 +159,10 @@ class ProbeEvent:
         self.args_text = ArgumentsText(arguments, self.start, symbols, joined=gates.early)
         self._array_length = gates.array_length_in_format
         self._padding = gates.third_common if gates.common_padding else ""
-        self._counted = gates.number_texts == "untyped" and place is None
+        self._counted = gates.number_texts == "untyped" and attached_to is None
 
     def switch(self, find: Find, on: bool) -> None:
-        """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
+        """Enable or disable the event in the instance whose files `find` gives; may raise OSError."""
         if self._switch is not None:
             self._switch(self, find, on)
 
@@ -164,31 +173,31 @@ class ProbeEvent:
         lead: TextCache[bytes, bytes] = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
         template = b"%%b%b\n" % self.args_text.template
 
-        def one(record: bytes) -> bytes:
-            found = values(record)
-            found[0] = lead[found[0]]
-            return template % (*found,)
+        def line(record: bytes) -> bytes:
+            shown = values(record)
+            shown[0] = lead[shown[0]]
+            return template % (*shown,)
 
-        def many(rows: Rows) -> list[Part]:
+        def parts(rows: Rows) -> list[Part]:
             return [*columns(rows, lead.__getitem__), b"\n"]
 
-        return Shown(one, many, self.args_text.fixed)
+        return Shown(line, parts, self.args_text.fixed)
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
-        """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
+        """Return what makes the same line in the pieces that the kernel writes: any of them may not fit."""
         label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
         return lambda data: [b"%b: (%b)" % (label, places[data[8 : self.start]]), *arguments(data), Put(b"\n")]
 
     def _places(self, symbol: Symbolized) -> TextCache[bytes, bytes]:
-        """Return the places that lines show, by the addresses in the records."""
+        """Return what lines show as probe points, by the addresses in the records."""
 
-        def shown(addresses: bytes) -> bytes:
-            if self.place is not None:
-                return self.place
-            *function, place = (int.from_bytes(addresses[at : at + 8], "little") for at in range(0, len(addresses), 8))
+        def shown(words: bytes) -> bytes:
+            if self.attached_to is not None:
+                return self.attached_to
+            *function, hit = (int.from_bytes(words[start : start + 8], "little") for start in range(0, len(words), 8))
             if self.in_program:
-                return b" <- ".join([b"0x%x" % address for address in (place, *function)])
-            return b" <- ".join([symbol(place, True), *[symbol(address, False) for address in function]])
+                return b" <- ".join([b"0x%x" % address for address in (hit, *function)])
+            return b" <- ".join([symbol(hit, True), *[symbol(address, False) for address in function]])
 
         return TextCache(shown)
 
@@ -200,20 +209,20 @@ class ProbeEvent:
         )
 
     def padded(self, record: bytes) -> bytes:
-        """Return a record as the `format` file says, of a kernel that has fields there which nobody uses."""
+        """Return a record laid out as the `format` file says, on a kernel whose format has fields that nobody uses."""
         fields, moved = self.fields, 8
         count = b""
         if self._counted:
             count = (len(fields) - (self.start - 8) // 8).to_bytes(8, "little")
             moved += len(count)
-        rest = bytearray(record[self.start :])
+        arguments = bytearray(record[self.start :])
         for field in fields:
             if field.type.startswith("__data_loc"):
-                at = field.offset - self.start
-                place = int.from_bytes(rest[at : at + 4], "little")
-                if place:
-                    rest[at : at + 4] = (place + moved).to_bytes(4, "little")
-        return record[:8] + bytes(8) + record[8 : self.start] + count + bytes(rest)
+                start = field.offset - self.start
+                location = int.from_bytes(arguments[start : start + 4], "little")
+                if location:
+                    arguments[start : start + 4] = (location + moved).to_bytes(4, "little")
+        return record[:8] + bytes(8) + record[8 : self.start] + count + bytes(arguments)
 
     def filter_fields(self) -> tuple[Field, ...]:
         """Return the fields a filter may name, the common ones excluded."""

@@ -23,7 +23,7 @@ _AGE = attrgetter("made")
 
 
 class DynEventList:
-    """What all kinds of dynamic event share: the list of them, and the kernel that they are in.
+    """What all kinds of dynamic event share: the list of them, and their kernel.
 
     `table` has all events of the kernel; `listeners` are called with each line that comes (True) or goes (False).
     """
@@ -52,7 +52,7 @@ class DynEventList:
         self.table = table
         self.listeners: list[Callable[[DynEvent, bool], None]] = []
         self.printed: list[str] = machine.log
-        self._entries: dict[DynEvent, None] = {}  # the lines of dynamic_events, and the same by what they are asked by
+        self._entries: dict[DynEvent, None] = {}  # the lines of dynamic_events; below, the same lines by key
         self._by_kind: dict[Operations, dict[DynEvent, None]] = {}
         self._by_event: dict[str, dict[DynEvent, None]] = {}
         self._by_system: dict[str, dict[DynEvent, None]] = {}
@@ -66,21 +66,21 @@ class DynEventList:
         return self.machine.symbols
 
     def print(self, location: str, lines: Iterable[tuple[str, str]]) -> None:
-        """Put lines into the kernel's log, each with what prints it: what all kinds share at the kind's `location`."""
+        """Put lines into the kernel's log, each with its source; the code that all kinds share prints as `location`."""
         prefixed = self.gates.printed_sources
         if self.gates.uprobes_named_kprobes:
             location = "trace_kprobe"
         for source, line in lines:
-            own = location if source == "trace_kprobe" else source
+            prefix = location if source == "trace_kprobe" else source
             if line:
-                self.printed.append(f"{own}: {line}" if prefixed else line)
+                self.printed.append(f"{prefix}: {line}" if prefixed else line)
 
     def has_event(self, system: str, name: str) -> bool:
         """True when an event of any kind has that name."""
         return self.table.find(system, name) is not None
 
     def event(self, system: str, name: str) -> DynamicEvent | None:
-        """Return the dynamic event of that name, or None; one that came under a name in use isn't found."""
+        """Return the dynamic event of that name, or None; not one that came under a name in use."""
         return self.table.event(system, name)
 
     def add_event(self, event: DynamicEvent) -> None:
@@ -89,22 +89,22 @@ class DynEventList:
         self.host.add_event(event)
 
     def remove_event(self, event: DynamicEvent) -> None:
-        """Let an event go; raise OSError EBUSY, and do nothing, if it is in use."""
+        """Remove an event; raise OSError EBUSY, and do nothing, if it is in use."""
         if event.references or self.host.is_busy(event):
             raise refuse(errno.EBUSY)
         self.discard_event(event)
 
     def discard_event(self, event: DynamicEvent) -> None:
-        """Take back an event that nobody could use yet."""
+        """Remove an event that nobody could use yet."""
         self.table.remove(event)
         self.host.remove_event(event)
 
     def of(self, kind: Operations | None) -> list[DynEvent]:
-        """Return the lines of a kind, None: of all, oldest first."""
+        """Return the lines of a kind (None: of all kinds), oldest first."""
         return list(self._entries if kind is None else self._by_kind.get(kind, ()))
 
     def meant(self, deletion: Deletion, kind: Operations | None) -> list[DynEvent]:
-        """Return the lines of a kind, None: of any, that a delete may mean by its names, oldest first."""
+        """Return the lines of a kind (None: of any kind) that a delete may mean by its names, oldest first."""
         if deletion.event:
             found = self._by_event.get(deletion.event, ())
         else:
@@ -151,7 +151,7 @@ _REGISTRATION = {
 
 
 def not_registered(number: int | None) -> Refusal:
-    """Return the refusal of a probe whose registration gave an errno (docs/kernel/places.md#order-at-registration)."""
+    """Return the refusal of a probe whose registration failed with an errno (docs/kernel/places.md)."""
     return Refusal(_REGISTRATION.get(number or 0, "FAIL_REG_PROBE"), 0, 1, errno=number)
 
 
@@ -161,7 +161,7 @@ P = TypeVar("P", bound=Probe)
 
 
 class ProbeKind(Generic[P]):
-    """One kind of probe; each has events of its own, and several of its probes may feed one."""
+    """One kind of probe; several of its probes may feed one of its events."""
 
     location: ClassVar[str]
 
@@ -177,17 +177,17 @@ class ProbeKind(Generic[P]):
         """Return the probes of this kind that feed an event, oldest first."""
         return list(self._events.get(event, {}).values())
 
-    def wanted(self, there: Collection[P], instances: Instances) -> list[P]:
-        """Return those of some probes, oldest first, whose events an instance wants; the fewer are looked at."""
+    def enabled(self, probes: Collection[P], instances: Instances) -> list[P]:
+        """Return those of some probes whose events are enabled in an instance, oldest first."""
         events = instances.enabled_events()
-        if len(there) <= len(events):
-            probes = [probe for probe in there if instances.enabled(probe.event)]
+        if len(probes) <= len(events):  # look at the fewer of the two
+            enabled = [probe for probe in probes if instances.enabled(probe.event)]
         else:
-            probes = [probe for event in events for probe in self.of(event) if probe in there]
-        return sorted(probes, key=_AGE)
+            enabled = [probe for event in events for probe in self.of(event) if probe in probes]
+        return sorted(enabled, key=_AGE)
 
     def create(self, line: str, words: list[str]) -> None:
-        """Make what a line defines; raise Refusal, or Declined if it is of another kind."""
+        """Make the probe that a line defines; raise Refusal, or Declined if it is of another kind."""
         raise NotImplementedError
 
     def register(self, probe: P) -> None:
@@ -195,7 +195,7 @@ class ProbeKind(Generic[P]):
         raise NotImplementedError
 
     def admit(self, probe: P) -> None:
-        """Give a probe its event: a new one, or the one of that name that this kind has.  Raises Refusal."""
+        """Give a probe its event: a new one, or this kind's event of that name.  Raises Refusal."""
         dyn_events, event = self.dyn_events, probe.event
         if dyn_events.gates.early:
             self._replace(event)
@@ -222,7 +222,7 @@ class ProbeKind(Generic[P]):
         dyn_events.add(probe)
 
     def _replace(self, event: Event) -> None:
-        """Remove the event of that name that this kind has, for another to take its place.  Raises OSError EBUSY."""
+        """Remove this kind's event of that name, so that another can replace it.  Raises OSError EBUSY."""
         known = self.dyn_events.event(event.system, event.name)
         for entry in self.of(known) if known is not None and known in self._events else ():
             self.free(entry)

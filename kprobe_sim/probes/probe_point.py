@@ -1,4 +1,4 @@
-"""The places that a probe may have: names to addresses, and the checks at registration.
+"""Probe points: names to addresses, and the checks at registration.
 
 Sources: docs/kernel/places.md#order-at-registration; fixtures/definitions.
 """
@@ -28,7 +28,7 @@ _NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklis
 
 
 class ProbeLocation(NamedTuple):
-    """The PLACE of a definition: a symbol (maybe MODULE:NAME) and offset, or, without symbol, an address."""
+    """The probe point of a definition: a symbol (maybe MODULE:NAME) and an offset, or, without a symbol, an address."""
 
     symbol: str | None
     offset: int
@@ -36,20 +36,20 @@ class ProbeLocation(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """What a place leads to, looked up once for the reader of the line and for registration.
+    """What a probe point leads to, looked up once for the reader of the line and for registration.
 
     `meanings` counts the symbols that its name can mean; `address` is None where the symbol isn't known or the address
     is 0; `symbol` covers the address.
     """
 
-    place: ProbeLocation
+    point: ProbeLocation
     meanings: int
     address: int | None
     symbol: Symbol | None
 
 
 class Registered(NamedTuple):
-    """What registration found: where the probe stands, and its arguments with symbols replaced by addresses."""
+    """What registration found: the probe's address, and its arguments with symbols replaced by addresses."""
 
     address: int
     arguments: tuple[FetchArg, ...]
@@ -57,14 +57,14 @@ class Registered(NamedTuple):
 
 def split_offset(text: str) -> tuple[str, int]:
     """Split SYM+OFFS or SYM-OFFS.  Raises OSError (EINVAL, ERANGE) for a bad offset."""
-    at = min((at for at in (text.find("+"), text.find("-")) if at >= 0), default=-1)
-    if at < 0:
+    sign = min((position for position in (text.find("+"), text.find("-")) if position >= 0), default=-1)
+    if sign < 0:
         return text, 0
-    return text[:at], kstrtol(text[at:])
+    return text[:sign], kstrtol(text[sign:])
 
 
 class ProbePoints:
-    """The symbol table as the kprobe code asks it; `stack_size` is that of a kernel stack in bytes."""
+    """The symbol table as the kprobe code uses it; `stack_size` is that of a kernel stack in bytes."""
 
     __slots__ = ("_gates", "_refusals", "_symbols", "_types", "stack_size")
 
@@ -86,7 +86,7 @@ class ProbePoints:
             Placement.UNSUPPORTED: gates.unsupported_instruction_errno,
         }
 
-    def _found(self, name: str) -> list[Symbol]:
+    def _lookup(self, name: str) -> list[Symbol]:
         """Return the symbols that NAME or MODULE:NAME can mean."""
         module, colon, rest = name.partition(":")
         if not colon:
@@ -95,29 +95,29 @@ class ProbePoints:
 
     def address_of(self, name: str) -> int:
         """Return the address that the kernel finds for a symbol name, 0 for none."""
-        found = self._found(name)
+        found = self._lookup(name)
         return found[0].address if found else 0
 
-    def find(self, place: ProbeLocation) -> Spot:
-        """Look up what a place leads to."""
-        if place.symbol is None:
-            meanings, address = 0, place.address or None
+    def find(self, point: ProbeLocation) -> Spot:
+        """Look up what a probe point leads to."""
+        if point.symbol is None:
+            meanings, address = 0, point.address or None
         else:
-            found = self._found(place.symbol)
+            found = self._lookup(point.symbol)
             base = found[0].address if found else 0
-            address = (base + place.offset) & ULONG_MAX if base else None
+            address = (base + point.offset) & ULONG_MAX if base else None
             if len(found) > 1 and self._gates.vmlinux_wins:
                 found = [symbol for symbol in found if not symbol.module] or found
             meanings = len(found)
-        return Spot(place, meanings, address, None if address is None else self._symbols.at(address))
+        return Spot(point, meanings, address, None if address is None else self._symbols.at(address))
 
     @property
     def types(self) -> PrototypeTable | None:
-        """What BTF says, None where the kernel doesn't ask it."""
+        """What BTF says, None where the kernel doesn't use it."""
         return self._types() if self._gates.btf else None
 
     def anywhere(self) -> Function:
-        """Return what BTF says where there is no function: its types."""
+        """Return what BTF says without a function: its types."""
         return Function(self.types)
 
     def named(self, name: str) -> Function:
@@ -125,12 +125,12 @@ class ProbePoints:
         types = self.types
         return Function() if types is None else Function(types, types.signature(name))
 
-    def function(self, place: ProbeLocation) -> Function:
-        """Return what BTF says about the function that a place names."""
+    def function(self, point: ProbeLocation) -> Function:
+        """Return what BTF says about the function that a probe point names."""
         types = self._types() if self._gates.btf else None
-        if types is None or place.symbol is None:
+        if types is None or point.symbol is None:
             return Function(types)
-        return Function(types, types.signature(place.symbol))
+        return Function(types, types.signature(point.symbol))
 
     def module_is_loaded(self, name: str) -> bool:
         """True when the module of MODULE:NAME is loaded."""
@@ -146,9 +146,9 @@ class ProbePoints:
 
     def check_entry(self, spot: Spot) -> int:
         """Return 0 when the place is a function's entry, else an errno: ENOENT (nothing there) or EINVAL."""
-        place, _, address, symbol = spot
+        point, _, address, symbol = spot
         if address is None:
-            return errno.EINVAL if place.symbol is None else errno.ENOENT
+            return errno.EINVAL if point.symbol is None else errno.ENOENT
         if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
             return ULONG_MAX + 1 - address  # taken for an error pointer
         if symbol is None:
@@ -157,11 +157,11 @@ class ProbePoints:
         return 0 if offset in (0, self._entry_size(symbol.address)) else errno.EINVAL
 
     def _not_an_entry(self, spot: Spot) -> int:
-        """Return why a return probe can't stand there, 0 if it can."""
+        """Return the errno of why a return probe can't be there, 0 if it can."""
         number = self.check_entry(spot)
         if not number or not self._gates.early:
             return number
-        return errno.EINVAL if self._gates.returns_checked else 0  # whatever is wrong with the place, or none of it
+        return errno.EINVAL if self._gates.returns_checked else 0  # for any fault of the probe point, or for none
 
     def resolve(self, argument: FetchArg) -> FetchArg:
         """Return the argument with @SYM replaced by its address.  Raises OSError: ENOENT, EINVAL or ERANGE."""
@@ -179,9 +179,9 @@ class ProbePoints:
         return self.address_of("_stext") <= address < self.address_of("_etext")
 
     def is_untraced(self, spot: Spot) -> bool:
-        """Return whether a kernel's symbol covers the place, and ftrace knows no function there.
+        """Return whether a symbol of the kernel covers the probe point, and ftrace knows no function there.
 
-        Of the kernel's data, which has symbols throughout, not all need be known.
+        Symbols cover all of the kernel's data, but not all of them need be known.
         """
         if spot.symbol is None:
             return 0 < self.address_of("_etext") <= (spot.address or 0) < _MODULES
@@ -189,14 +189,14 @@ class ProbePoints:
 
     def register(self, spot: Spot, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
-        place, _, address, symbol = spot
+        point, _, address, symbol = spot
         if address is not None and self._gates.notrace_checked and self._symbols.is_notrace(address):
             raise refuse(errno.EINVAL)
         resolved = tuple([self.resolve(argument) for argument in arguments])
         if is_return and (number := self._not_an_entry(spot)):
             raise refuse(number)
         if address is None:
-            raise refuse(errno.EINVAL if place.symbol is None else errno.ENOENT)
+            raise refuse(errno.EINVAL if point.symbol is None else errno.ENOENT)
         if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
             raise refuse(ULONG_MAX + 1 - address)  # the address is taken for an error pointer
         if symbol is not None:
@@ -209,10 +209,10 @@ class ProbePoints:
         return Registered(address, resolved)
 
     def _unplaceable(self, address: int, symbol: Symbol | None) -> int:
-        """Return why no probe can stand on an address, 0 if one can."""
+        """Return the errno of why no probe can be at an address, 0 if one can."""
         found = self._symbols.placement(address)
         if self._gates.early and symbol is not None and symbol.type in _DATA:
-            return errno.EINVAL  # which 3.1 to 3.3 overlook: recorded of 3.2 is that such a place is taken
+            return errno.EINVAL  # 3.1 to 3.3 overlook this: a recorded 3.2 accepts such a probe point
         if self._gates.early and found is Placement.NO_SYMBOL and self._is_text(address):
             return errno.EILSEQ  # in a function whose symbol isn't known
         return 0 if found is Placement.OK else self._refusals.get(found, errno.EINVAL)

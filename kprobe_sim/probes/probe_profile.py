@@ -1,4 +1,4 @@
-"""The files that show how often each probe was hit and missed: kprobe_profile and uprobe_profile."""
+"""kprobe_profile and uprobe_profile: how often each probe was hit and missed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kprobe_sim.events.event_table import EventTable
 
 
 class Counted(Protocol):
-    """A probe with a row of its own."""
+    """A probe with a row in the file."""
 
     def profile(self) -> str:
         """Return the probe's row, without newline."""
@@ -19,7 +19,7 @@ class Counted(Protocol):
 class ProbeProfile(Sequence[bytes]):
     """The rows of all probes of a kind, each made when it is read.
 
-    `table` has another version when a probe comes or goes.
+    The version of `table` changes when a probe comes or goes.
     """
 
     def __init__(self, table: EventTable, probes: Callable[[], Iterable[Counted]]) -> None:

@@ -1,6 +1,6 @@
 """The dynamic events of one kernel: one list, and the files that write to it (trace_dynevent.c).
 
-dynamic_events takes lines of every kind, and each kind has a file of its own that lists and takes but these.
+dynamic_events takes lines of every kind; each kind also has its own file, which lists and takes only that kind.
 Sources: docs/kernel/kprobe_events.md, docs/kernel/dynamic_events.md; fixtures/definitions, fixtures/kinds.
 """
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from kprobe_sim.probes.synthetic import SyntheticEvents
     from kprobe_sim.probes.uprobes import Uprobes
 
-_WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
-_FIRST_WINDOW = 127  # those before 2.6.39
+_WINDOW = 4095  # bytes of a write that the kernel reads at once; a line has to end within them
+_FIRST_WINDOW = 127  # the same before 2.6.39
 
 
 class ProbeRegistry:
     """All dynamic events of one kernel, in the order of their creation.
 
-    The modules of kinds that few kernels get are imported with the first line for them.
+    The modules of kinds that few kernels use are imported with the first line for them.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProbeRegistry:
         profile = machine.profile
         points = ProbePoints(machine.symbols, machine.gates, lambda: profile.types, profile.thread_size)
         self._dyn_events = DynEventList(machine, points, host, errlog, table)
-        self._listed: tuple[object, bytes] = (None, b"")  # the text listed last, and what it was made from
+        self._listed: tuple[object, bytes] = (None, b"")  # the last listing, and the state that it shows
         self.kprobes: Kprobes = kprobes(self._dyn_events)
         self.fprobes: Fprobes = Fprobes(self._dyn_events)
 
@@ -79,7 +79,7 @@ class ProbeRegistry:
 
     @cached_property
     def _kinds(self) -> tuple[Operations, ...]:
-        """The kinds of event that dynamic_events takes, in the order in which they are asked."""
+        """The kinds of event that dynamic_events takes, in the order in which it tries them."""
         machine = self._dyn_events.machine
         kinds: list[Operations] = [self.kprobes, self.uprobes]
         if "synthetic_events" in machine.profile.tracefs.directory(""):
@@ -100,9 +100,9 @@ class ProbeRegistry:
         self._dyn_events.listeners.append(callback)
 
     def listing(self, kind: Operations | None = None) -> bytes:
-        """Return what the file of a kind reads; None stands for dynamic_events."""
+        """Return the text of a kind's file; None stands for dynamic_events."""
         state = (kind, self._dyn_events.table.version)
-        if state != self._listed[0]:  # a read goes piece by piece
+        if state != self._listed[0]:  # a file is read piece by piece
             text = "".join([f"{entry.line()}\n" for entry in self._dyn_events.of(kind)])
             self._listed = (state, text.encode("latin-1"))
         return self._listed[1]
@@ -110,7 +110,7 @@ class ProbeRegistry:
     def write(self, data: bytes, *, dynamic_events: bool = False) -> int:
         """Take one write(2) to kprobe_events (or dynamic_events); return its length.
 
-        Lines run in order; the first that fails ends the write with its errno, and what was done stays done.
+        Lines run in order; the first that fails ends the write with its errno; the lines before it stay done.
         Raises OSError.
         """
         return self.write_to(None if dynamic_events else self.kprobes, data)
@@ -132,7 +132,8 @@ class ProbeRegistry:
     def truncate(self, kind: Operations | None = None) -> None:
         """Remove all events of a kind, or all, as opening with O_TRUNC does.
 
-        Raises OSError EBUSY, and does nothing, if one is in use; what something else refers to is found out on the way.
+        Raises OSError EBUSY if one is in use, and then removes nothing; one that something else refers to stops it
+        halfway.
         """
         entries = self._dyn_events.of(kind)
         if any(entry.kind.is_busy(entry) for entry in entries):
@@ -141,11 +142,11 @@ class ProbeRegistry:
             entry.kind.free(entry)
 
     def entry(self, function: int) -> int:
-        """Return where the entry of a function is probed: after the ENDBR that it may start with."""
+        """Return the address at which a function's entry is probed: after the ENDBR that it may start with."""
         return self._dyn_events.points.entry(function)
 
     def stand_in(self, places: range) -> bool:
-        """Return whether a probe stands on one of these addresses."""
+        """Return whether a probe is at one of these addresses."""
         fprobes = (address for probe in self.fprobes.probes() for address in probe.addresses)
         return any(address in places for address in chain(self.kprobes.addresses(), fprobes))
 
@@ -176,8 +177,8 @@ class ProbeRegistry:
             meant = [entry for entry in self._dyn_events.meant(deletion, kind) if entry.matches(deletion)]
             if not meant:
                 raise Printed(errno.ENOENT, f"Event {deletion.group}/{deletion.event} doesn't exist.")
-        except Nothing as said:
-            self._dyn_events.print(kind.location, [("trace_kprobe", str(said))])
+        except Nothing as nothing:
+            self._dyn_events.print(kind.location, [("trace_kprobe", str(nothing))])
             return
         except Printed as refusal:
             self._dyn_events.print(kind.location, refusal.lines)
@@ -200,7 +201,7 @@ class ProbeRegistry:
         raise refuse(number)
 
     def _refused(self, location: str, refusal: Refusal, words: list[str]) -> OSError:
-        """Log a refusal, and before it one that was forgotten; return the error to raise."""
+        """Log a refusal, and before it one that the kernel went on from; return the error to raise."""
         if refusal.before is not None:
             self._refused(location, refusal.before, words)
         number, text = answer(refusal.message, self._dyn_events.gates, refusal.errno)
@@ -232,21 +233,21 @@ def _take(data: bytes, run: Callable[[str], None], longest: int, too_long: Calla
     done = 0
     while done < len(data):
         window = data[done : done + longest]
-        at = 0
+        start = 0
         while True:
-            end = window.find(b"\0", at)
+            end = window.find(b"\0", start)
             end = len(window) if end < 0 else end
-            newline = window.find(b"\n", at, end)
-            size = (end if newline < 0 else newline + 1) - at
+            newline = window.find(b"\n", start, end)
+            size = (end if newline < 0 else newline + 1) - start
             if newline < 0 and done + size < len(data):
-                if at:
-                    break  # the line goes on after this window: look at it from its start
+                if start:
+                    break  # the line goes on after this window: read it again from its start
                 too_long()
                 raise refuse(errno.EINVAL)
             done += size
-            line = window[at : end if newline < 0 else newline]
+            line = window[start : end if newline < 0 else newline]
             run(line.partition(b"#")[0].decode("latin-1"))
-            at += size
+            start += size
             if done >= len(data):
                 break
     return len(data)

@@ -50,7 +50,7 @@ class SyntheticEvent:
         self.fields = tuple(laid_out)
 
     def switch(self, find: Find, on: bool) -> None:
-        """Nothing is done but by histograms."""
+        """Do nothing: only histograms emit the event."""
 
     def body(self, symbol: Symbolized) -> Shown:
         """Return what makes the lines that records have in the trace."""
@@ -86,7 +86,7 @@ class SyntheticEntry:
         return f"s:{SYSTEM}/{self.event.definition()}"
 
     def matches(self, deletion: Deletion) -> bool:
-        """True when a delete means this event; nothing but its names is looked at."""
+        """Return True if a delete means this event: only its names count."""
         return deletion.event == self.event.name and deletion.group in (None, SYSTEM)
 
 
@@ -162,7 +162,7 @@ class SyntheticEvents:
         self.free(self._by_name[name])
 
     def _check(self, command: str, text: str) -> None:
-        """A name and one whole field have to stand before the first semicolon (check_command)."""
+        """Raise OSError unless a name and one whole field come before the first semicolon (check_command)."""
         head = text.partition(";")[0]
         if not head.startswith("!") and len(tokens(head)) < 3:
             raise self._refused(command, "INVALID_CMD")
@@ -212,7 +212,7 @@ class SyntheticEvents:
         return fields
 
     def _refused(self, command: str, message: str, word: str = "") -> OSError:
-        """Log a fault, with the caret where its word first stands in the command; return the error to raise."""
+        """Log a fault, with the caret where its word first occurs in the command; return the error to raise."""
         number, text = answer(message, self.dyn_events.gates)
         if text is not None:
             self.dyn_events.errlog.log(self.location, text, command, max(command.find(word), 0))

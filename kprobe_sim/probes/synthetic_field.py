@@ -1,6 +1,6 @@
 """The fields of a synthetic event: `TYPE NAME` read, sized and shown (trace_events_synth.c of 6.1.190 and 6.12.117).
 
-Kernels before 5.10 read them word by word, and hardly check them: __create_synth_event(), parse_synth_field() and
+Kernels before 5.10 read fields word by word, and hardly check them: __create_synth_event(), parse_synth_field() and
 synth_field_size() in trace_events_hist.c of 5.4.273.
 """
 
@@ -15,7 +15,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 _MAX_STRING = 256  # STR_VAR_LEN_MAX
 _WORD = 8
-# a length that is no good is the negative errno, taken for a size without sign
+# a bad length is a negative errno, taken for an unsigned size
 _BAD_LENGTH = (1 << 32) - errno.EINVAL
 _MOST_DIGITS = 3
 _NUMBERS = {
@@ -42,7 +42,7 @@ _FORMATS = {
 
 
 class FieldFault(Exception):
-    """A field is no good: the id of the kernel's text, and the word that its caret stands under."""
+    """A bad field: the id of the kernel's text, and the word under which its caret is."""
 
     def __init__(self, message: str, word: str) -> None:
         super().__init__(message, word)
@@ -51,9 +51,9 @@ class FieldFault(Exception):
 
 
 class SyntheticField(NamedTuple):
-    """A field: `type` as written, the array's brackets included; `size` in bytes as the format file has it.
+    """A field: `type` as written, with the array's brackets; `size` in bytes as the format file has it.
 
-    A string of fixed length takes `longest` bytes of the record; one of any length is dynamic, where a kernel has such.
+    A string of fixed length takes `longest` bytes of the record; one of any length is dynamic, if the kernel has those.
     """
 
     type: str
@@ -72,7 +72,7 @@ class SyntheticField(NamedTuple):
 
     @property
     def is_dynamic(self) -> bool:
-        """True for what comes after the fixed part of the record."""
+        """True if the data is after the fixed part of the record."""
         return self.can_be_dynamic and (self.is_stack or (self.is_string and _string_size(self.type) == 0))
 
     @property
@@ -98,12 +98,12 @@ class SyntheticField(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How far after it the next field starts."""
+        """The bytes from its start to that of the next field."""
         return self.longest if self.is_string and not self.is_dynamic else _WORD
 
 
 def _string_size(kind: str) -> int | None:
-    """Return the length in char[LENGTH], 0 for none, None if it is no good."""
+    """Return the length in char[LENGTH], 0 if there is none, None if it is bad."""
     start = kind.index("char[") + len("char[")
     end = kind.find("]")
     if end < start or end + 1 != len(kind) or end - start > 3:
@@ -118,7 +118,7 @@ def _string_size(kind: str) -> int | None:
 
 
 def _size(kind: str) -> int | None:
-    """Return the size of a type, 0 for what has none of its own, None for a bad array."""
+    """Return the size of a type, 0 if it has no fixed size, None for a bad array."""
     if kind in _NUMBERS:
         return _NUMBERS[kind]
     return _string_size(kind) if "char[" in kind else 0
@@ -147,22 +147,22 @@ def read_field(words: list[str]) -> tuple[SyntheticField, int]:
 
 
 def read_early_fields(words: Sequence[str], most: int, longest: int, *, keeps: bool) -> list[SyntheticField]:
-    """Read the words after an event's name as fields, at most so many; a string takes `longest` bytes.
+    """Read the words after an event's name as fields, at most `most`; a string takes `longest` bytes.
 
-    `keeps`: a semicolon after an array stays, as a part of the type.  Raises OSError EINVAL.
+    `keeps`: a semicolon after an array stays, as part of the type.  Raises OSError EINVAL.
     """
     fields: list[SyntheticField] = []
-    at = 0
-    while at < len(words) - 1:
-        if words[at] == ";":
-            at += 1
+    index = 0
+    while index < len(words) - 1:
+        if words[index] == ";":
+            index += 1
             continue
         if len(fields) == most:
             raise refuse(errno.EINVAL)
-        field, used = _read_early(words[at:], longest, keeps=keeps)
+        field, used = _read_early(words[index:], longest, keeps=keeps)
         fields.append(field)
-        at += used
-    if at < len(words) and words[at] != ";":
+        index += used
+    if index < len(words) and words[index] != ";":
         raise refuse(errno.EINVAL)
     return fields
 

@@ -20,7 +20,7 @@ _STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 
 
 def packed(fields: Sequence[SyntheticField], values: Sequence[SyntheticValue]) -> bytes:
-    """Return what follows the common fields of a record: a word for each value, static strings at full length."""
+    """Return a record without its common fields: a word for each value, static strings at full length."""
     fixed = b""
     data = b""
     start = _HEAD + sum(field.room for field in fields)
@@ -47,28 +47,28 @@ def text_of(name: str, fields: Sequence[SyntheticField], symbol: Symbolized) -> 
 
     def shown(record: bytes) -> bytes:
         text = f"{name}: "
-        at = _HEAD
+        offset = _HEAD
         for field in fields:
             gap = "" if field is fields[-1] else " "
-            place, size = struct.unpack_from("<HH", record, at)
+            location, size = struct.unpack_from("<HH", record, offset)
             if field.is_string:
-                start = place if field.is_dynamic else at
+                start = location if field.is_dynamic else offset
                 value = record[start : start + field.longest].partition(b"\0")[0].decode("latin-1")
             elif field.is_stack:
-                addresses = struct.iter_unpack("<Q", record[place + _WORD : place + size])  # after their number
+                addresses = struct.iter_unpack("<Q", record[location + _WORD : location + size])  # after their number
                 value = "STACK:\n" + "".join(f"=> {symbol(address, True).decode()}\n" for (address,) in addresses)
                 gap = ""
             else:
-                value = _number(field, int.from_bytes(record[at : at + field.size], "little"))
+                value = _number(field, int.from_bytes(record[offset : offset + field.size], "little"))
             text += f"{field.name}={value}{gap}"
-            at += field.room
+            offset += field.room
         return f"{text}\n".encode("latin-1")
 
     return shown
 
 
 def _number(field: SyntheticField, number: int) -> str:
-    """Show a number; what is smaller than an int comes without its sign (print_synth_event_num_val)."""
+    """Show a number; one smaller than an int loses its sign (print_synth_event_num_val)."""
     if field.format == "%x":
         return f"{number:x} (0x{number:x})"
     if field.size >= 4 and field.format in ("%d", "%ld", "%lld") and number >> 8 * field.size - 1:

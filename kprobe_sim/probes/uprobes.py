@@ -1,6 +1,6 @@
 """Uprobes: probes on instructions of programs (trace_uprobe.c of 6.12.117 and 7.2.13; fixtures/kinds).
 
-They are put in place as their events are enabled: the youngest of an instruction is called first (consumer_add()).
+Enabling an event puts its uprobes in place: the youngest on an instruction is called first (consumer_add()).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kprobe_sim.language.primitives.refusal import Declined, Printed, Refusal, r
 from kprobe_sim.machine.machine_files import FileFacts
 from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.early_command import check_names, read_head
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 from kprobe_sim.probes.probe_profile import ProbeProfile
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
 _ADDRESS_SPACE = 1 << 64  # a program's stack may be as large as that
-_SIGN = 1 << 63  # an offset from here on counts as negative (loff_t), and so as one within the file
+_SIGN = 1 << 63  # offsets from here on count as negative (loff_t), and so as within the file
 
 
 class UserSources:
-    """What the arguments of a uprobe may start from that a kprobe's may not, and the other way round."""
+    """What the arguments of a uprobe may start from, where that differs from a kprobe's."""
 
     comm_has_any_type = False
     may_cast = False
@@ -69,8 +69,8 @@ class UserSources:
                 return Expression(Source(From.STACK, number=kstrtoul(name[5:], 10)), (), 0, column)
             except OSError:
                 return None  # refused as a kprobe's
-        if name.startswith("arg"):  # a function's: refused as at any place but its entry
-            return read_expression(f"${name}", scope._replace(is_return=False, own=None), column)
+        if name.startswith("arg"):  # a function's argument: refused, as everywhere but at a function's entry
+            return read_expression(f"${name}", scope._replace(is_return=False, sources=None), column)
         if name.startswith("current"):
             raise Refusal("BAD_VAR", column)
         return None
@@ -104,7 +104,7 @@ class Uprobes(ProbeKind[Uprobe]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
-        self._at: dict[tuple[object, int], dict[Uprobe, None]] = {}
+        self._by_position: dict[tuple[object, int], dict[Uprobe, None]] = {}
         self._in_place: dict[Uprobe, None] = {}  # oldest first
         self.profile = ProbeProfile(dyn_events.table, self.probes)
 
@@ -129,17 +129,17 @@ class Uprobes(ProbeKind[Uprobe]):
             group, name = read_names(head[2:], 2, gates, group)
         if name is None:
             name = _default_name(path, offset)
-        own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
-        scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
+        sources = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
+        scope = Scope(is_return, False, gates, sources=sources, stack_size=self.dyn_events.machine.profile.thread_size)
         arguments = compile_all(counted(words[2:], gates), scope)
         event = self._event(group, name, arguments, is_return=is_return)
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
-        others = self._at.get(probe.site)
+        others = self._by_position.get(probe.site)
         if others and next(iter(others)).counter != counter:  # the others have the same
             raise Refusal("DIFF_REFCNT")
         self.admit(probe)
-        self._at.setdefault(probe.site, {})[probe] = None
+        self._by_position.setdefault(probe.site, {})[probe] = None
 
     def _create_early(self, words: list[str]) -> None:
         """Make what a line defines, as kernels before 4.20 read it.  Raises Printed."""
@@ -150,59 +150,51 @@ class Uprobes(ProbeKind[Uprobe]):
         path, colon, rest = words[1].partition(":")
         file = None
         try:
-            # without a path it is the directory that the writer is in
+            # without a path this is the writer's working directory
             file = self.dyn_events.machine.files.find(path or "/") if colon else None
             if file is None or not file.is_regular:
                 raise refuse(errno.EINVAL)
             offset = kstrtoul(rest)
         except OSError as error:
-            said = "Failed to parse address or file." if file is not None or gates.missing_file_said else ""
-            raise Printed(error.errno or errno.EINVAL, said) from None
+            message = "Failed to parse address or file." if file is not None or gates.missing_file_said else ""
+            raise Printed(error.errno or errno.EINVAL, message) from None
         name = _default_name(path, offset) if head.event is None else head.event
         check_names(head.group, name, kind="trace_uprobe")
-        own = UserSources(rejects_symbols=True)
+        sources = UserSources(rejects_symbols=True)
         is_return = head.letter == "r"
-        scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
+        scope = Scope(is_return, False, gates, sources=sources, stack_size=self.dyn_events.machine.profile.thread_size)
         arguments = compile_all_early(words[2:], scope)
         event = self._event(head.group, name, arguments, is_return=is_return)
         probe = Uprobe(self, event, path, file, offset, 0)
         probe.arguments = arguments
         self.admit(probe)
-        self._at.setdefault(probe.site, {})[probe] = None
+        self._by_position.setdefault(probe.site, {})[probe] = None
 
     def _event(self, group: str, name: str, arguments: tuple[FetchArg, ...], *, is_return: bool) -> ProbeEvent:
         dyn_events = self.dyn_events
-        return ProbeEvent(
-            group,
-            name,
-            arguments,
-            dyn_events.symbols,
-            dyn_events.gates,
-            is_return=is_return,
-            in_program=True,
-            switch=self._switch,
-        )
+        traits = EventTraits(is_return, in_program=True, switch=self._switch)
+        return ProbeEvent(group, name, arguments, dyn_events.symbols, dyn_events.gates, traits)
 
     def free(self, entry: DynEvent) -> None:
         super().free(entry)
         assert isinstance(entry, Uprobe)
         self._in_place.pop(entry, None)
-        del self._at[entry.site][entry]
-        if not self._at[entry.site]:
-            del self._at[entry.site]
+        del self._by_position[entry.site][entry]
+        if not self._by_position[entry.site]:
+            del self._by_position[entry.site]
 
     def register(self, probe: Uprobe) -> None:
-        """Make what its hits need; nothing is put in place before the event is enabled."""
+        """Prepare for hits; the probe is put in place when its event is enabled."""
         dyn_events = self.dyn_events
-        # memory is read by copy_from_user(), which leaves zeroes where it can't, and strncpy_from_user()
+        # the kernel reads memory by copy_from_user(), which leaves zeroes where it fails, and strncpy_from_user()
         gates = dyn_events.gates._replace(failed_kernel_read="zero", empty_user_string_is_fault=False)
         probe.evaluate = compile_arguments(
             probe.arguments, probe.event.start, dyn_events.symbols, gates, _ADDRESS_SPACE
         )
 
     def in_place(self, file: object, offset: int) -> list[Uprobe]:
-        """Return the probes on an instruction of a file, by its identity: those that are called first stand first."""
-        there = self._at.get((file, offset), ())
+        """Return the probes on an instruction of a file, by the file's identity, in the order of their calls."""
+        there = self._by_position.get((file, offset), ())
         return [probe for probe in reversed(self._in_place) if probe in there]
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
@@ -213,7 +205,7 @@ class Uprobes(ProbeKind[Uprobe]):
                     raise refuse(errno.EIO)
                 if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
                     raise refuse(errno.EINVAL)
-            self._in_place |= dict.fromkeys(self.of(event))  # where one is already it stays
+            self._in_place |= dict.fromkeys(self.of(event))  # those in place keep their order
         elif not self.dyn_events.host.is_busy(event):
             for probe in self.of(event):
                 self._in_place.pop(probe, None)
@@ -229,7 +221,7 @@ class Uprobes(ProbeKind[Uprobe]):
 
 
 def _offsets(text: str, column: int, gates: Gates) -> tuple[int, int, bool]:
-    """Read OFFSET[%return][(REF)], which stands at `column` of its token: offset, REF, and if it is a return probe."""
+    """Read OFFSET[%return][(REF)] from `column` of its token: offset, REF, and whether it is a return probe."""
     counter = 0
     offset, brace, rest = text.partition("(")
     if brace:
@@ -254,7 +246,7 @@ def _number(text: str, message: str, column: int) -> int:
 
 
 def _default_name(path: str, offset: int) -> str:
-    """Return the name of an event that has none: p_ for returns too, and the file's name up to a `.`, `-` or `_`."""
+    """Return the default name of an event: p_, for returns too, and the file's name up to a `.`, `-` or `_`."""
     tail = path.rpartition("/")[2]
     end = min((at for at in map(tail.find, ".-_") if at >= 0), default=len(tail))
     return f"p_{tail[:end]}_0x{offset:x}"[:_MAX_NAME]

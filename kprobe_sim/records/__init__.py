@@ -1,4 +1,4 @@
-"""Records as bytes: their fields, and the ring buffer that they are put into.
+"""Fields and values -> records as bytes, kept in the pages of a ring buffer until somebody reads them.
 
-May use `machine` and what is below.  Start with `field` and `ring`.
+Start with `field` and `ring`.
 """

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from kprobe_sim.named_tuple import NamedTuple
 
-Part = bytes | Sequence[bytes]  # of texts: the same in all, or another in each
+Part = bytes | Sequence[bytes]  # a part of many texts: the same in all, or one for each
 Given = TypeVar("Given", bound=Hashable)
 
 
 class Rows:
-    """Records by what is in their fixed parts: where these repeat, the text of each is made once.
+    """Records by their fixed parts: where these repeat, the text of each is made once.
 
     `fixed` gives the fixed part of a record, None: all of it.  `rows` are the fixed parts to make texts of; `spread`
-    makes what is true of them a column of all records.
+    turns values of the rows into a column of all records.
     """
 
     __slots__ = ("_keys", "records", "rows")
@@ -29,7 +29,7 @@ class Rows:
         self.rows = self._keys if 2 * len(different) > len(records) else list(different)
 
     def spread(self, values: Sequence[Given]) -> Sequence[Given]:
-        """Return what each record has of what the rows have."""
+        """Return the value of each record, given the values of the rows."""
         if self.rows is self._keys:
             return values
         by_key = dict(zip(self.rows, values, strict=True))
@@ -46,7 +46,7 @@ class Rows:
 class Shown(NamedTuple):
     """What makes the text of one record, and the texts of many, from left to right.
 
-    One of many that has a NUL in it isn't right, and must be made alone.  `fixed` is what the rows of many are made by.
+    A text among many that has a NUL in it is wrong, and must be made alone.  `fixed` gives the fixed part of a record.
     """
 
     one: Callable[[bytes], bytes]
@@ -54,12 +54,12 @@ class Shown(NamedTuple):
     fixed: Callable[[bytes], bytes] | None = None
 
     def rows(self, records: Sequence[bytes]) -> Rows:
-        """Return records by what is in their fixed parts."""
+        """Return records by their fixed parts."""
         return Rows(records, self.fixed)
 
 
 def column(values: Sequence[Given], make: Callable[[Given], bytes]) -> Part:
-    """Return the texts of values; where they repeat, each is made once."""
+    """Return the texts of values; where values repeat, each text is made once."""
     different = set(values)
     if len(different) == 1:
         return make(values[0])
@@ -70,7 +70,7 @@ def column(values: Sequence[Given], make: Callable[[Given], bytes]) -> Part:
 
 
 def merged(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts with those that are the same in all texts put together where they stand side by side."""
+    """Return the parts, with neighbours that are the same in all texts joined."""
     found: list[Part] = []
     for part in parts:
         if found and isinstance(part, bytes) and isinstance(found[-1], bytes):
@@ -81,17 +81,17 @@ def merged(parts: Sequence[Part]) -> list[Part]:
 
 
 def text_of(parts: Sequence[Part], count: int) -> bytes:
-    """Return so many texts, one after the other."""
+    """Return a number of texts, one after the other."""
     width = len(parts)
     pieces = [part if isinstance(part, bytes) else b"" for part in parts] * count
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         if not isinstance(part, bytes):
-            pieces[place::width] = part
+            pieces[position::width] = part
     return b"".join(pieces)
 
 
 def lengths_of(parts: Sequence[Part], count: int, more: int = 0) -> Iterable[int]:
-    """Return the lengths of so many texts, with `more` added to each."""
+    """Return the lengths of a number of texts, with `more` added to each."""
     fixed = more + sum(len(part) for part in parts if isinstance(part, bytes))
     lengths: Iterable[int] = repeat(fixed, count)
     for part in parts:
@@ -101,6 +101,6 @@ def lengths_of(parts: Sequence[Part], count: int, more: int = 0) -> Iterable[int
 
 
 def texts_of(parts: Sequence[Part], count: int) -> list[bytes]:
-    """Return so many texts."""
+    """Return a number of texts."""
     rows = zip(*(repeat(part, count) if isinstance(part, bytes) else part for part in parts), strict=True)
     return list(map(b"".join, rows))

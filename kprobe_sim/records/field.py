@@ -8,8 +8,8 @@ from kprobe_sim.named_tuple import NamedTuple
 class Field(NamedTuple):
     """A field of a trace record.
 
-    `type` is the kernel's text of the type ("u64", "__data_loc char[]", "u8[4]" for an array, as `format` would be
-    given it before the bracket moves after the name); `offset` and `size` are bytes from the start of the record.
+    `type` is the kernel's text of the type ("u64", "__data_loc char[]", "u8[4]" for an array, whose bracket `format`
+    moves after the name); `offset` and `size` are in bytes, from the start of the record.
     """
 
     type: str
@@ -20,7 +20,7 @@ class Field(NamedTuple):
 
     @property
     def is_string(self) -> bool:
-        """True for what a filter takes as a string."""
+        """True if a filter takes the field for a string."""
         return self.type.startswith("__data_loc char[]") or self.type.startswith("char[")
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.field import Field
 
-# Where no format file says it: trace.h and trace_entries.h of 3.2.4 to 4.4.11.  Those of 4.19.108 have other places for
-# some of it, which nobody sees as long as the formats aren't known.
+# For kernels without format files: trace.h and trace_entries.h of 3.2.4 to 4.4.11.  4.19.108 has other offsets for some
+# fields, which nobody sees while its formats aren't known.
 _ENTRY_TYPE, _RETURN_TYPE = 11, 10
 _ENTRY = (Field("unsigned long", "func", 8, 8, False), Field("int", "depth", 16, 4, True))
 _RETURN = (
@@ -25,7 +25,7 @@ _MASK = (1 << 64) - 1
 
 
 class Left(NamedTuple):
-    """What a record of a return says; times are in ns."""
+    """The contents of a record of a return; times are in ns."""
 
     function: int
     depth: int
@@ -38,29 +38,29 @@ class _Form:
 
     def __init__(self, kind: int, fields: Sequence[Field], names: Sequence[str]) -> None:
         self.kind = kind
-        there = sorted([field for field in fields if field.name in names], key=lambda field: field.offset)
+        known = sorted([field for field in fields if field.name in names], key=lambda field: field.offset)
         layout, end = "<", _HEAD.size
-        for field in there:
+        for field in known:
             layout += f"{field.offset - end}x{_CODES[field.size]}"
             end = field.offset + field.size
         self._struct = struct.Struct(layout)
-        order = [field.name for field in there]
+        order = [field.name for field in known]
         self._order = [names.index(name) for name in order]  # of the values
-        self._places = [order.index(name) for name in names]
+        self._positions = [order.index(name) for name in names]
 
     def pack(self, flags: int, preempt_count: int, pid: int, values: Sequence[int]) -> bytes:
         """Make a record of values in the order of the names."""
         head = _HEAD.pack(self.kind, flags, preempt_count, pid)
-        return head + self._struct.pack(*[values[place] for place in self._order])
+        return head + self._struct.pack(*[values[index] for index in self._order])
 
     def unpack(self, data: bytes) -> list[int]:
         """Return the values of a record, in the order of the names."""
         values = self._struct.unpack_from(data, _HEAD.size)
-        return [values[place] for place in self._places]
+        return [values[position] for position in self._positions]
 
 
 class GraphRecords:
-    """How one kernel lays out the two, by the ids and fields of their formats; None: it isn't known."""
+    """How one kernel lays out the two records, by the ids and fields of their formats; None: unknown."""
 
     def __init__(
         self, entry: tuple[int, Iterable[Field]] | None = None, returned: tuple[int, Iterable[Field]] | None = None

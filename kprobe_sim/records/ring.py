@@ -34,7 +34,7 @@ class CpuBuffer:
 
     def __init__(self, cpu: int, pages: int, *, by_event: bool = True) -> None:
         self.cpu = cpu
-        self._by_event = by_event  # bytes that are gone are counted by events, else by whole pages (before 5.10)
+        self._by_event = by_event  # lost bytes are counted by events, else by pages (before 5.10)
         self.nr_pages = pages
         self.resets = 0
         self.reset()
@@ -79,11 +79,11 @@ class CpuBuffer:
         return page.stamp
 
     def is_filled(self, percent: int) -> bool:
-        """True when that part of the pages has data, the one being written to counted as full (full_hit)."""
+        """Return True if that part of the pages has data, counting the one being written as full (full_hit)."""
         return not percent or max(len(self._ring), 1) * 100 >= percent * self.nr_pages
 
     def write(self, stamp: int, data: bytes, overwrite: bool) -> bool:
-        """Append an entry; return False when it is dropped (full, and not in overwrite mode)."""
+        """Append an entry; return False if it is dropped (the buffer is full, and not in overwrite mode)."""
         if len(data) > _MAX_DATA:
             return False
         length = event_length(len(data))
@@ -110,7 +110,7 @@ class CpuBuffer:
         tail.ends.append(len(tail.data))
         try:
             tail.stamps.append(stamp)
-        except (OverflowError, TypeError):  # a test's clock goes where no kernel's does
+        except (OverflowError, TypeError):  # a test's clock may give what no kernel's does
             tail.stamps = [*tail.stamps, stamp]
         tail.used = used + length
         self._last_stamp = stamp
@@ -133,7 +133,7 @@ class CpuBuffer:
         return Unread([(self.cpu, self.unread_pages)], in_order=True)
 
     def _reader_page(self) -> Page | None:
-        """Return the page that a consuming reader reads, with something left; take the next if need be."""
+        """Return the page of the consuming reader, or the next one if it has read all of that; None if empty."""
         reader = self._reader
         if reader.read >= len(reader):
             self._pass_padding(reader)
@@ -169,18 +169,18 @@ class CpuBuffer:
             self.read_bytes += length
         self._lost = 0
 
-    def take_whole_page(self, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
+    def take_full_page(self, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
         """Consume and return what is left of a page that nobody writes to any more; None if there is no such page."""
         reader = self._reader_page()
         return None if reader is None or reader is self._tail else self.take_page(PAGE_SIZE, widen)
 
     def take_page(self, size: int, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
-        """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.
+        """Consume and return a page in the kernel's layout, with the events that fit `size` bytes; None if none does.
 
-        `widen` gives records the fields that those here lack (see `first_records`); what has no room is in the next.
+        `widen` adds the fields that records lack here (see `first_records`); events without room come in the next page.
 
-        Source: ring_buffer_read_page(): a whole page that nobody writes to any more is handed over, of others the
-        events are copied one by one.
+        Source: ring_buffer_read_page() hands over a full page that nobody writes to any more; of other pages it copies
+        the events one by one.
         """
         room = min(size, PAGE_SIZE) - PAGE_HEADER
         if room <= 0:
@@ -209,9 +209,9 @@ class CpuBuffer:
             before = entry.stamp
             self.consume()
         else:
-            rest = b"" if is_whole or reader is self._tail else padding(PAGE_DATA - reader.used)
-            if len(rest) <= room - used:
-                taken.append(rest)
+            filler = b"" if is_whole or reader is self._tail else padding(PAGE_DATA - reader.used)
+            if len(filler) <= room - used:
+                taken.append(filler)
                 self._pass_padding(reader)
         if not taken:
             return None
@@ -220,9 +220,9 @@ class CpuBuffer:
 
 
 class CpuBuffers(dict[int, CpuBuffer]):
-    """The buffers of the CPUs that had something to do, in the order of the CPUs: the others are made when asked for.
+    """The buffers of the CPUs that were used, in the order of the CPUs; the others are made when they are needed.
 
-    `pages` is how many the others have.
+    `pages` is the number of pages that the others will have.
     """
 
     __slots__ = ("_by_event", "_count", "pages")
@@ -265,26 +265,26 @@ class RingBuffer:
             buffer.resize(pages)
 
     def resize_as(self, other: RingBuffer) -> None:
-        """Give each CPU's buffer as many pages as another one has for it."""
+        """Give each CPU's buffer as many pages as that of another instance."""
         self.resize(other.cpus.pages)
         for cpu, buffer in other.cpus.items():
             self.cpus[cpu].resize(buffer.nr_pages)
 
     def pages_of(self, cpu: int) -> int:
-        """Return how many pages one CPU's buffer has."""
+        """Return the number of pages of one CPU's buffer."""
         return self.cpus[cpu].nr_pages if cpu in self.cpus else self.cpus.pages
 
     def write(self, cpu: int, stamp: int, data: bytes) -> bool:
-        """Append an entry to a CPU's buffer; False when it was dropped."""
+        """Append an entry to a CPU's buffer; return False if it was dropped."""
         return self.cpus[cpu].write(stamp, data, self.overwrite)
 
     @property
     def state(self) -> Sequence[object]:
-        """Something that is another whenever there is something else to read."""
-        return [(one.resets, one.written, one.overrun, one.read) for one in self.cpus.values()]
+        """A value that changes whenever there is something else to read."""
+        return [(buffer.resets, buffer.written, buffer.overrun, buffer.read) for buffer in self.cpus.values()]
 
     def is_empty(self, cpu: int | None = None) -> bool:
-        """True when nothing is left to read."""
+        """Return True if nothing is left to read."""
         return not any(buffer.entries for buffer in self._selected(cpu))
 
     def counts(self) -> tuple[int, int]:

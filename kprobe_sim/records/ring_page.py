@@ -47,7 +47,7 @@ class RingEntry(NamedTuple):
 class Page:
     """One page of a CPU's buffer: the records' bytes in a row, where each ends, and when it was written.
 
-    There is no object for each of them: a buffer holds as many bytes as it says, and 10 more for each record.
+    There is no object for each record: a page takes the bytes of its records, and 10 more for each.
     """
 
     __slots__ = ("data", "ends", "padding", "read", "read_bytes", "stamps", "used")
@@ -59,18 +59,18 @@ class Page:
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
-        self.padding = 0  # bytes at the end that no event can have any more, and that no reader has passed
+        self.padding = 0  # bytes at the end that no event can use, and that no reader has passed
 
     def __len__(self) -> int:
         return len(self.ends)
 
     @property
     def stamp(self) -> int:
-        """The time that the first event's delta counts from: its own."""
+        """The time from which the first event's delta counts: that event's time."""
         return self.stamps[0] if self.ends else 0
 
     def records(self, places: slice) -> list[bytes]:
-        """Return records that stand side by side, oldest first."""
+        """Return a slice of the records, oldest first."""
         ends, start = self.ends[places], self._start(places.start)
         size = self.ends[0] if ends else 0
         if size and self.ends == _ends_of(size)[: len(self)]:  # all of one size: a sixth of the time
@@ -79,7 +79,7 @@ class Page:
         return [data[start : (start := end)] for end in ends]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
-        """Return the next entry that no reader has consumed, which is after so many losses."""
+        """Return the next entry that no reader has consumed, with the number of losses before it."""
         index = self.read
         return RingEntry(self.stamps[index], cpu, bytes(self.data[self._start(index) : self.ends[index]]), lost)
 
@@ -90,20 +90,20 @@ class Page:
         return event_length(self.ends[index] - self._start(index)) + extend
 
     def read_stamp(self) -> int:
-        """Return the time that the next event's delta counts from, when the page is read from there."""
+        """Return the time from which the next event's delta counts, if the page is read from there."""
         return self.stamps[self.read - 1] if self.read else self.stamp
 
     def _start(self, index: int) -> int:
         return self.ends[index - 1] if index else 0
 
 
-@cache  # of some thousand sizes at most
+@cache  # a few thousand sizes at most
 def _ends_of(size: int) -> array[int]:
-    """Return where records of one size end that fill a page."""
+    """Return the ends of the records in a page that is full of records of one size."""
     return array("H", range(size, PAGE_DATA, size))
 
 
-@cache  # of some thousand lengths at most
+@cache  # a few thousand sizes at most
 def event_length(size: int) -> int:
     """Return the bytes that an event with `size` bytes of data takes in the buffer."""
     length = max(size, 1)
@@ -114,8 +114,8 @@ def event_length(size: int) -> int:
 
 
 def event_bytes(entry: RingEntry, before: int) -> bytes:
-    """Return an event as it lies in its page; `before` is the time stamp that its delta counts from."""
-    delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be seen here
+    """Return an event as it is in its page; `before` is the time stamp from which its delta counts."""
+    delta = max(entry.stamp - before, 0)  # this hides a clock that ran backwards
     extend = b""
     if delta >= EXTEND_AFTER:
         extend = _WORDS.pack((delta & (EXTEND_AFTER - 1)) << 5 | _TIME_EXTEND, (delta >> 27) & 0xFFFFFFFF)
@@ -127,7 +127,7 @@ def event_bytes(entry: RingEntry, before: int) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """Return the event that fills a page's rest where it is big enough to say so, else nothing."""
+    """Return the event that fills the end of a page; nothing if there isn't enough room for it."""
     if size < LEAST_PADDING:
         return b""
     return _WORDS.pack(1 << 5 | _PADDING, size - _EVENT_HEADER).ljust(size, b"\0")
@@ -140,6 +140,6 @@ def page_bytes(stamp: int, data: bytes, missed: int) -> bytes:
         if PAGE_DATA - commit >= _LONG.size:
             data += _LONG.pack(missed)
             commit += _MISSED_STORED
-        # an int of the kernel is added: its sign fills the upper half
+        # the kernel adds an int, whose sign fills the upper half
         commit = (commit + _MISSED_EVENTS - (1 << 32)) & (2**64 - 1)
     return _HEADER.pack(stamp, commit) + data.ljust(PAGE_DATA, b"\0")

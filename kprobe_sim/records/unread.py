@@ -1,4 +1,4 @@
-"""The unread part of a buffer, in order of time: in columns, as a tuple for each record would cost more."""
+"""The unread part of a buffer, in order of time: in columns, which cost less than a tuple for each record."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes]]  # time stamps, 
 
 
 class Unread(Sequence[RingEntry]):
-    """Records, oldest first, of pages that nobody writes to or reads meanwhile; what is asked for is made then.
+    """Records, oldest first, of pages that nobody writes to or reads meanwhile; each is made when it is asked for.
 
-    `pages` are those of each CPU that has any records, by its number; `in_order` says that in none of them a record is
-    older than the one before it.
+    `pages` are those of each CPU with records, by its number; `in_order`: no record of a CPU is older than the one
+    before it.
     """
 
     __slots__ = ("_cpu", "_ends", "_merged", "_pages", "in_order")
@@ -30,7 +30,7 @@ class Unread(Sequence[RingEntry]):
         self._ends = [0, *accumulate(counts)] if self._merged is None else [len(self._merged[0])]
 
     def columns(self, start: int, end: int) -> _Columns:
-        """Return the records at some places, of which there is one at least, in columns."""
+        """Return a range of records, at least one, in columns."""
         if self._merged is not None:
             all_stamps, cpus, all_data = self._merged
             return all_stamps[start:end], cpus[start:end], all_data[start:end]
@@ -40,9 +40,9 @@ class Unread(Sequence[RingEntry]):
         stamps: list[int] = []
         data: list[bytes] = []
         for page, before, after in zip(self._pages[first:last], ends[first:last], ends[first + 1 :], strict=False):
-            place = slice(page.read + max(start - before, 0), page.read + min(end, after) - before)
-            stamps += page.stamps[place]
-            data += page.records(place)
+            part = slice(page.read + max(start - before, 0), page.read + min(end, after) - before)
+            stamps += page.stamps[part]
+            data += page.records(part)
         return stamps, [self._cpu] * (end - start), data
 
     def __len__(self) -> int:
@@ -52,16 +52,16 @@ class Unread(Sequence[RingEntry]):
         return map(RingEntry, *self.columns(0, len(self))) if len(self) else iter(())
 
     @overload
-    def __getitem__(self, place: int) -> RingEntry: ...
+    def __getitem__(self, index: int) -> RingEntry: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[RingEntry]: ...
+    def __getitem__(self, index: slice) -> list[RingEntry]: ...
 
-    def __getitem__(self, place: int | slice) -> RingEntry | list[RingEntry]:
-        places = range(len(self))[place]
-        if isinstance(places, int):
-            return next(map(RingEntry, *self.columns(places, places + 1)))
-        return list(map(RingEntry, *self.columns(places.start, places.stop))) if places else []
+    def __getitem__(self, index: int | slice) -> RingEntry | list[RingEntry]:
+        indexes = range(len(self))[index]
+        if isinstance(indexes, int):
+            return next(map(RingEntry, *self.columns(indexes, indexes + 1)))
+        return list(map(RingEntry, *self.columns(indexes.start, indexes.stop))) if indexes else []
 
 
 def _merged(pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> _Columns:
@@ -70,13 +70,13 @@ def _merged(pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> _
     cpus: list[int] = []
     data: list[bytes] = []
     runs: list[range] = []
-    for cpu, some in pages:
+    for cpu, unread in pages:
         start = len(stamps)
-        stamps += chain.from_iterable([page.stamps[page.read :] for page in some])
-        data += chain.from_iterable([page.records(slice(page.read, None)) for page in some])
+        stamps += chain.from_iterable([page.stamps[page.read :] for page in unread])
+        data += chain.from_iterable([page.records(slice(page.read, None)) for page in unread])
         cpus += repeat(cpu, len(stamps) - start)
         runs.append(range(start, len(stamps)))
     stamp = stamps.__getitem__
-    # of runs that are in order: sorting merges them, and faster than heapq does
+    # runs that are in order: sorted() merges them faster than heapq does
     order = sorted(range(len(stamps)), key=stamp) if in_order else list(heapq.merge(*runs, key=stamp))
-    return [stamps[place] for place in order], [cpus[place] for place in order], [data[place] for place in order]
+    return [stamps[index] for index in order], [cpus[index] for index in order], [data[index] for index in order]

@@ -115,7 +115,7 @@ class RawPipe(OpenFile):
         """Return a page that nobody writes to any more: splice(2) gives only those (tracing_buffers_splice_read)."""
         if self._taken != PAGE_SIZE:  # a read has left a part of one
             raise refuse(errno.EINVAL)
-        page = self._buffer().cpus[self._cpu].take_whole_page(self._widen)
+        page = self._buffer().cpus[self._cpu].take_full_page(self._widen)
         if page is None:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return page

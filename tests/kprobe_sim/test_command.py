@@ -24,7 +24,7 @@ def read(symbols: Any, line: str, gates: Gates = GATES) -> Creation:
 def test_a_probe(symbols: Any) -> None:
     creation = read(symbols, "p:grp/ev do_sys_openat2+0x10 a=%di")
     assert (creation.is_return, creation.maxactive, creation.group, creation.event) == (False, 0, "grp", "ev")
-    assert creation.place == ProbeLocation("do_sys_openat2", 16, 0)
+    assert creation.point == ProbeLocation("do_sys_openat2", 16, 0)
     assert [argument.name for argument in creation.arguments] == ["a"]
 
 

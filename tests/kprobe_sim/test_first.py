@@ -11,7 +11,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.builds import profile
-from kprobe_sim.probes.of_2009.arguments import read_first_arguments
+from kprobe_sim.probes.patch_2009.arguments import read_first_arguments
 
 ROOT = Path(__file__).parents[2]
 NAMED = b"p:myprobe do_sys_open dfd=a0 filename=a1 flags=a2 mode=a3\n"

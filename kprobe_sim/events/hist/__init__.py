@@ -1,4 +1,4 @@
-"""Histograms: hist triggers are read, count, act and are shown.
+"""Histograms: the line of a hist trigger -> counts, actions, and the text of the `hist` file.
 
-May use `static_events` and what is below.  Start with `maker`, which reads a trigger, and `data`, which counts.
+Start with `maker`, which reads a trigger, and `data`, which counts.
 """

@@ -1,4 +1,4 @@
-"""What a histogram does when it is hit: onmatch(), onmax() and onchange() with trace(), save() and snapshot().
+"""The actions of a histogram: onmatch(), onmax() and onchange() with trace(), save() and snapshot().
 
 Sources: action_parse(), trace_action_create(), create_field_var_hist(), ontrack_action() and what they call in
 kernel/trace/trace_events_hist.c of 6.1.
@@ -15,7 +15,7 @@ from kprobe_sim.events.hist.expression import ExpressionReader
 from kprobe_sim.events.hist.fault import Complain, HistFault, refused
 from kprobe_sim.events.hist.field import (
     EXECNAME,
-    RECORD_AT,
+    RECORD_ADDRESS,
     STACKTRACE,
     STRING,
     STRING_SIZE,
@@ -35,7 +35,7 @@ _WORDS = {_MAX: "max", _CHANGE: "changed"}
 
 
 class ActionText(NamedTuple):
-    """An action as it is written: `onmatch(sched.sched_waking).trace(latency,$lat)`."""
+    """An action as it was written: `onmatch(sched.sched_waking).trace(latency,$lat)`."""
 
     handler: str
     about: str  # the event, or the variable
@@ -50,8 +50,7 @@ class ActionText(NamedTuple):
 
 
 def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
-    """Take an action apart.  Raises OSError EINVAL."""
-
+    """Split an action.  Raises OSError EINVAL."""
     handler, _, rest = text.partition("(")
     about, closed, rest = rest.partition(")")
     if handler == _MATCH:
@@ -69,15 +68,15 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
         parameters: tuple[str, ...] = ()
     else:
         parameters = tuple(part.strip(_BLANKS) for part in inner.split(","))
-        own = parameters[1:] if name.startswith("trace") else parameters
-        _check_parameters(parameters, data.gates.synthetic_fields + len(parameters) - len(own), complain)
+        has_event = name.startswith("trace")  # the first parameter of trace() is the synthetic event
+        _check_parameters(parameters, data.gates.synthetic_fields + has_event, complain)
     if handler == _MATCH and name.startswith(("save", "snapshot")):
         raise refused(complain, HistFault.ACTION_MISMATCH, name)
     return ActionText(handler, about, name, parameters)
 
 
 def _check_match(about: str, closed: bool, data: HistData, complain: Complain) -> None:
-    """Check that an onmatch() names an event there is."""
+    """Check that the event of an onmatch() exists."""
     if not closed:
         raise refused(complain, HistFault.NO_CLOSING_PAREN, about)
     system, dot, event = about.partition(".")
@@ -96,9 +95,9 @@ def _check_parameters(parameters: Sequence[str], most: int, complain: Complain) 
 
 
 class Maker(Protocol):
-    """Who makes the histogram that an action belongs to."""
+    """The maker of the histogram that an action belongs to."""
 
-    def complain(self, fault: HistFault, at: str) -> None: ...
+    def complain(self, fault: HistFault, word: str) -> None: ...
 
     def target(self, name: str) -> SyntheticTarget | None: ...
 
@@ -108,21 +107,21 @@ class Maker(Protocol):
 
 
 class MadeAction:
-    """An action of a histogram that exists, or that is looked for to be removed."""
+    """An action of a histogram that exists, or of the description of one to remove."""
 
     def __init__(self, text: ActionText, data: HistData) -> None:
         self._text = text
         self._data = data
-        self._watched: HistField | None = None  # what onmax and onchange look at
-        self._tracked: HistField | None = None  # the value they have seen
+        self._watched: HistField | None = None  # the variable of onmax and onchange
+        self._tracked: HistField | None = None  # the value that they have seen
         self._target: SyntheticTarget | None = None
         self._arguments: list[HistField] = []
-        self._snapshot: tuple[int, str] | None = None  # the value and key that the last one was taken for
+        self._snapshot: tuple[int, str] | None = None  # the value and key of the last one
 
     # made
 
     def create(self, maker: Maker, reader: ExpressionReader) -> None:
-        """Make what it needs.  Raises OSError."""
+        """Make what the action needs.  Raises OSError."""
         text, data = self._text, self._data
         if text.handler != _MATCH:
             self._watch(maker)
@@ -179,11 +178,11 @@ class MadeAction:
             raise refused(maker.complain, HistFault.SYNTH_EVENT_NOT_FOUND, name)
         target.hold(1)
         try:
-            for place, parameter in enumerate(parameters):
-                system, event, found = self._argument(parameter, maker, reader)
-                if not fits(target, found, place):
+            for position, parameter in enumerate(parameters):
+                system, event, variable = self._argument(parameter, maker, reader)
+                if not fits(target, variable, position):
                     raise refused(maker.complain, HistFault.SYNTH_TYPE_MISMATCH, parameter.rpartition(".")[2])
-                self._arguments.append(data.refer(found, system, event))
+                self._arguments.append(data.refer(variable, system, event))
             if len(parameters) != len(target.types):
                 raise refused(maker.complain, HistFault.SYNTH_COUNT_MISMATCH, name)
         except OSError:
@@ -192,7 +191,7 @@ class MadeAction:
         self._target = target
 
     def _argument(self, parameter: str, maker: Maker, reader: ExpressionReader) -> tuple[str, str, HistField]:
-        """Return the variable that a parameter means, and the event it was named with."""
+        """Return the variable of a parameter, after the system and event with which it was named."""
         system = event = ""
         word = parameter
         if "." in parameter:
@@ -206,20 +205,20 @@ class MadeAction:
         here = self._data.file.event
         is_own = not system or (system, event) == (here.system, here.name)
         if word.startswith("$"):
-            found = self._data.find_variable(word[1:]) if is_own else None
-            if found is None:
-                found = reader.find_variable(*elsewhere, word[1:])
-            if found is None:
+            variable = self._data.find_variable(word[1:]) if is_own else None
+            if variable is None:
+                variable = reader.find_variable(*elsewhere, word[1:])
+            if variable is None:
                 raise refused(maker.complain, HistFault.PARAM_NOT_FOUND, word[1:])
-            return system, event, found
-        if is_own and (variable := self._own_field(word, maker, reader)) is not None:
+            return system, event, variable
+        if is_own and (variable := self._field_here(word, maker, reader)) is not None:
             return system, event, variable
         if not elsewhere[1]:
             raise refuse(errno.EINVAL)
         return system, event, maker.field_of(*elsewhere, word, reader)
 
-    def _own_field(self, name: str, maker: Maker, reader: ExpressionReader) -> HistField | None:
-        """Make a variable of a field of this very event; None, with a complaint in the log, if it can't be one."""
+    def _field_here(self, name: str, maker: Maker, reader: ExpressionReader) -> HistField | None:
+        """Make a variable of a field of this event; return None, with a fault in the log, if that can't be done."""
         try:
             made = self._field_variable(name, maker, reader)
         except OSError:
@@ -235,7 +234,7 @@ class MadeAction:
             raise
         if maker.has_variable(name):
             raise refused(maker.complain, HistFault.VAR_CREATE_FIND_FAIL, name)
-        variable = make_variable(self._data, name, value.size, value.type)  # whether it has a sign gets lost
+        variable = make_variable(self._data, name, value.size, value.type)  # the sign gets lost
         variable.flags |= value.flags & STACKTRACE
         return FieldVariable(variable, value)
 
@@ -245,10 +244,10 @@ class MadeAction:
         if self._text.handler != _MATCH:
             assert self._watched is not None
             assert self._tracked is not None
-            value = sample.values[self._watched.place]
+            value = sample.values[self._watched.slot]
             old = element.variables.get(self._tracked.index, 0)
-            place = RECORD_AT + STRING_SIZE * element.number  # what a string counts as: each entry has its own
-            number, before = value if isinstance(value, int) else place, old if isinstance(old, int) else 0
+            address = RECORD_ADDRESS + STRING_SIZE * element.number  # what a string counts as
+            number, before = value if isinstance(value, int) else address, old if isinstance(old, int) else 0
             if number == before or (self._text.handler == _MAX and number < before):
                 return
             element.variables[self._tracked.index] = number
@@ -259,7 +258,7 @@ class MadeAction:
                 self._take_snapshot(number, element)
                 return
         if self._target is not None:
-            self._target.emit([sample.values[one.place] for one in self._arguments], sample)
+            self._target.emit([sample.values[argument.slot] for argument in self._arguments], sample)
 
     def _take_snapshot(self, number: int, element: Element) -> None:
         seen = self._snapshot[0] if self._snapshot else 0
@@ -281,7 +280,7 @@ class MadeAction:
         text = self._text
         words: Sequence[str] = text.parameters
         if self._saves:
-            words = [one.variable.variable for one in self._data.saved]
+            words = [saved.variable.variable for saved in self._data.saved]
         return f":{text.handler}({text.about}).{text.name}({','.join(words)})"
 
     def details(self, element: Element) -> str:
@@ -298,7 +297,7 @@ class MadeAction:
                 shown += f"  {variable.variable}: {string.decode('latin-1'):<32}"
             else:
                 if value.flags & STACKTRACE:
-                    kept = RECORD_AT
+                    kept = RECORD_ADDRESS
                 shown += f"  {variable.variable}: {kept if isinstance(kept, int) else 0:10}"
         return shown
 

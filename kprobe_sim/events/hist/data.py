@@ -13,7 +13,7 @@ from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.events.hist.field import (
     CPU,
     EXECNAME,
-    RECORD_AT,
+    RECORD_ADDRESS,
     REFERENCE,
     STACKTRACE,
     STRING,
@@ -32,7 +32,7 @@ _U64 = struct.Struct("<Q")
 
 
 class HistAttributes(NamedTuple):
-    """What stands between the colons of a hist trigger."""
+    """The parts of a hist trigger between the colons."""
 
     keys: str
     values: str | None
@@ -47,22 +47,22 @@ class HistAttributes(NamedTuple):
 
 
 class Action(Protocol):
-    """What a histogram does when it was hit."""
+    """What a histogram does at a hit."""
 
     def run(self, element: Element, key: bytes, sample: Sample) -> None:
         """Act on a hit of an entry."""
         ...
 
     def spec(self) -> str:
-        """Return it as the trigger file shows it."""
+        """Return the action as the trigger file shows it."""
         ...
 
     def details(self, element: Element) -> str:
-        """Return what comes after an entry in the hist file."""
+        """Return its text after an entry in the hist file."""
         ...
 
     def summary(self) -> str:
-        """Return what comes after all entries in the hist file."""
+        """Return its text after all entries in the hist file."""
         ...
 
     def match_key(self) -> tuple[object, ...]:
@@ -70,7 +70,7 @@ class Action(Protocol):
         ...
 
     def end(self) -> None:
-        """Let go of what it holds."""
+        """Release what it holds."""
         ...
 
 
@@ -82,9 +82,9 @@ class FieldVariable(NamedTuple):
 
 
 class SortKey(NamedTuple):
-    """A field to sort by: its place among the fields that aren't variables, the hit count being 0."""
+    """A field to sort by: its position among the values and keys, with the hit count at 0."""
 
-    place: int
+    position: int
     descending: bool
 
 
@@ -95,7 +95,7 @@ class HistData:
         self.file = file
         self.gates = file.instance.machine.gates
         self.attributes = attributes
-        self.removes = removes  # made only to find the one that is to go
+        self.removes = removes  # made only to find the histogram to remove
         self.values: list[HistField] = []  # the hit count first
         self.variables: list[HistField] = []
         self.keys: list[HistField] = []
@@ -114,13 +114,14 @@ class HistData:
 
     @property
     def stack_name(self) -> str:
-        """What a call chain is called as a field."""
+        """The name of a call chain as a field."""
         return "common_stacktrace" if self.file.instance.machine.filter_gates.stacktrace_field else "stacktrace"
 
     def full_name(self, name: str) -> str:
-        """Return the name of another event's variable, on some kernels after all that were shown before.
+        """Return the name of another event's variable, on some kernels after all those shown before.
 
-        hist_field_name() puts it into a buffer that they don't clear, and oopses when that is full: here no more comes.
+        Their hist_field_name() appends it to a buffer that is never cleared, and oopses when that is full: here nothing
+        more is appended.
         """
         if not self.gates.hist_names_pile_up:
             return name
@@ -130,7 +131,7 @@ class HistData:
         return tracing.full_names
 
     def start(self) -> None:
-        """Give it room for entries, once its fields are known."""
+        """Make room for entries, once the fields are known."""
         self.map = HistMap(self.attributes.bits, len(self.values))
 
     def add_variable(self) -> int:
@@ -139,22 +140,22 @@ class HistData:
         return self._variable_count - 1
 
     def find_variable(self, name: str) -> HistField | None:
-        """Return the variable of that name which the trigger's text defines."""
-        return next((one for one in self.variables if one.variable == name), None)
+        """Return the variable of that name among those that the trigger's text defines."""
+        return next((variable for variable in self.variables if variable.variable == name), None)
 
     def refer(self, variable: HistField, system: str, event: str) -> HistField:
-        """Return the reference to a variable, made if there is none (create_var_ref)."""
+        """Return the reference to a variable, a new one if need be (create_var_ref)."""
         for other in self.references:
             if other.index == variable.index and other.variable_of is variable.variable_of:
                 return other
         reference = HistField(self, REFERENCE)
         copy_variable(reference, variable, system, event)
-        reference.place = len(self.references)
+        reference.slot = len(self.references)
         self.references.append(reference)
         return reference
 
     def is_referred_to(self) -> bool:
-        """True if another histogram of the instance refers to a variable of this one."""
+        """Return True if another histogram of the instance refers to a variable of this one."""
         return any(
             reference.variable_of is self
             for other in histograms_with_variables(self.file)
@@ -167,22 +168,22 @@ class HistData:
         key = self._key(sample)
         values: list[SyntheticValue] = [0] * len(self.references)
         sample = sample._replace(values=values)
-        if not self._resolve(key, values, own=False):
+        if not self._resolve(key, values, local=False):
             return
         element, is_new = self.map.insert(key)
         if element is None:
             return
-        if is_new and any(one.flags & EXECNAME for one in (*self.keys, *self.values, *self.variables)):
+        if is_new and any(field.flags & EXECNAME for field in (*self.keys, *self.values, *self.variables)):
             element.comm = sample.comm
         for index, field in enumerate(self.values):
             number = field.value(sample)
             if isinstance(number, bytes):
-                number = RECORD_AT
+                number = RECORD_ADDRESS
             element.sums[index] = element.sums[index] + number & (1 << 64) - 1
         for variable in self.variables:
             element.variables[variable.index] = variable.value(sample)
         set_variables(element, self.field_variables, sample)
-        if self._resolve(key, values, own=True):
+        if self._resolve(key, values, local=True):
             for action in self.actions:
                 action.run(element, key, sample)
 
@@ -199,32 +200,32 @@ class HistData:
                 key += _U64.pack(value)
         return key
 
-    def _resolve(self, key: bytes, values: list[SyntheticValue], *, own: bool) -> bool:
+    def _resolve(self, key: bytes, values: list[SyntheticValue], *, local: bool) -> bool:
         """Fetch the values of the references: the histogram's own variables, or those of others."""
         for reference in self.references:
-            if (reference.variable_of is self) is not own:
+            if (reference.variable_of is self) is not local:
                 continue
             assert reference.variable_of is not None
-            size = reference.variable_of.key_size  # of a longer key the other map looks at the start
+            size = reference.variable_of.key_size  # the other map uses the start of a longer key
             element = reference.variable_of.map.lookup(key[:size].ljust(size, b"\0"))
             if element is None or reference.index not in element.variables:
                 return False
-            values[reference.place] = element.variables[reference.index]
-            if reference.read_once and not own:
+            values[reference.slot] = element.variables[reference.index]
+            if reference.read_once and not local:
                 del element.variables[reference.index]
         return True
 
     def entries(self) -> list[Element]:
-        """Return the entries as `sort` says."""
+        """Return the entries in the order that `sort` gives."""
         gates = self.gates
         comparisons = [self._comparison(key) for key in self.sort]
         return self.map.sorted(comparisons, two_at_once=gates.sort_takes_two, hashed=not gates.hist_keys_ordered)
 
     def _comparison(self, key: SortKey) -> Compare:
         sign = -1 if key.descending else 1
-        if key.place < len(self.values):
-            return lambda a, b: sign * _order(a.sums[key.place], b.sums[key.place])
-        field = self.keys[key.place - len(self.values)]
+        if key.position < len(self.values):
+            return lambda a, b: sign * _order(a.sums[key.position], b.sums[key.position])
+        field = self.keys[key.position - len(self.values)]
         start, end = field.offset, field.offset + field.size
         if field.flags & STACKTRACE:
             return lambda a, b: 0
@@ -244,7 +245,7 @@ class HistData:
 
 
 def copy_variable(reference: HistField, variable: HistField, system: str, event: str) -> None:
-    """Let a field stand for a variable (init_var_ref)."""
+    """Make a field refer to a variable (init_var_ref)."""
     reference.index, reference.variable_of = variable.index, variable.variable_of
     reference.size, reference.signed, reference.type = variable.size, variable.signed, variable.type
     reference.flags |= variable.flags & (STACKTRACE | TIMESTAMP | USECS)
@@ -254,12 +255,12 @@ def copy_variable(reference: HistField, variable: HistField, system: str, event:
 
 def set_variables(element: Element, variables: list[FieldVariable], sample: Sample) -> None:
     """Set the variables of an entry that are fields of the record."""
-    for one in variables:
-        element.variables[one.variable.index] = one.value.value(sample)
+    for variable, value in variables:
+        element.variables[variable.index] = value.value(sample)
 
 
 def make_variable(data: HistData, name: str, size: int = 8, type_: str = "u64") -> HistField:
-    """Return a variable beside those of the trigger's text (create_var)."""
+    """Make a variable besides those of the trigger's text (create_var)."""
     variable = HistField(data, VARIABLE, variable=name)
     variable.index, variable.variable_of = data.add_variable(), data
     variable.size, variable.type = size, type_
@@ -282,5 +283,5 @@ def histograms_of(file: EventFile) -> list[HistData]:
 
 
 def histograms_with_variables(file: EventFile) -> list[HistData]:
-    """Return those of all events in the instance that have variables or actions, newest first."""
+    """Return the histograms of the instance that have variables or actions, newest first."""
     return [data for data in file.instance.hist_vars if isinstance(data, HistData)]

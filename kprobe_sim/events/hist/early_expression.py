@@ -1,4 +1,4 @@
-"""The fields of a hist trigger as kernels before 5.10 read them: sums and differences, taken apart at the first sign.
+"""The fields of a hist trigger as kernels before 5.10 read them: sums and differences, split at the first sign.
 
 Source: contains_operator(), parse_expr() and parse_unary() in kernel/trace/trace_events_hist.c of 5.4.273.
 """
@@ -23,43 +23,43 @@ class EarlyExpressionReader(ExpressionReader):
     value_modifiers = ()
 
     def operator_of(self, text: str) -> tuple[str, int]:
-        """Return the first operator, and where it stands; "" if there is none."""
-        at = next((at for at, letter in enumerate(text) if letter in "+-"), -1)
-        if at >= 4 and text.startswith(_OFFSET, at - 4) and self._data.gates.hist_sym_offset:
-            at = -1
-        if at < 0:
+        """Return the first operator, and its position; "" if there is none."""
+        position = next((position for position, letter in enumerate(text) if letter in "+-"), -1)
+        if position >= 4 and text.startswith(_OFFSET, position - 4) and self._data.gates.hist_sym_offset:
+            position = -1
+        if position < 0:
             return "", -1
-        return ("-()", 0) if text.startswith("-") else (text[at], at)
+        return ("-()", 0) if text.startswith("-") else (text[position], position)
 
     def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
-        return self._at_level(text, flags, variable, start_of, 0)
+        return self._level(text, flags, variable, start_of, 0)
 
-    def _at_level(self, text: str, flags: int, variable: str, start_of: str, level: int) -> HistField:
+    def _level(self, text: str, flags: int, variable: str, start_of: str, level: int) -> HistField:
         if level > _MOST_LEVELS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        operator, at = self.operator_of(text)
+        operator, position = self.operator_of(text)
         if not operator:
             return self._only(text, flags, variable, start_of)
         if operator == "-()":
-            return self._negated_at(text, flags, variable, level + 1)
-        left, right = text[:at], text[at + 1 :]
+            return self._negated_level(text, flags, variable, level + 1)
+        left, right = text[:position], text[position + 1 :]
         if start_of:
             self._assignments[start_of] = left
         first = self._no_string(self.atom(left, 0), left)
-        second = self._no_string(self._at_level(right, 0, "", "", level + 1), self._cut(right))
+        second = self._no_string(self._level(right, 0, "", "", level + 1), self._cut(right))
         if self._meant(first).flags & USECS != self._meant(second).flags & USECS:
             raise refused(self._complain, HistFault.TIMESTAMP_MISMATCH, "")
         first.read_once = second.read_once = True
         flags |= EXPRESSION | first.flags & (TIMESTAMP | USECS)
         return self._unsigned(self._built(operator, [first, second], flags, variable))
 
-    def _negated_at(self, text: str, flags: int, variable: str, level: int) -> HistField:
+    def _negated_level(self, text: str, flags: int, variable: str, level: int) -> HistField:
         if level > _MOST_LEVELS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        inner, closed, _ = text[2:].rpartition(")")  # what comes after isn't looked at
+        inner, closed, _ = text[2:].rpartition(")")  # what follows doesn't count
         if "(" not in text or not closed:
             raise refuse(errno.EINVAL)
-        operand = self._no_string(self._at_level(inner, 0, "", "", level + 1), self._cut(inner))
+        operand = self._no_string(self._level(inner, 0, "", "", level + 1), self._cut(inner))
         flags |= EXPRESSION | operand.flags & (TIMESTAMP | USECS)
         return self._unsigned(self._built("-()", [operand], flags, variable))
 
@@ -74,8 +74,8 @@ class EarlyExpressionReader(ExpressionReader):
         return field
 
     def _cut(self, text: str) -> str:
-        """Return what is left of an expression that was taken apart."""
-        operator, at = self.operator_of(text)
+        """Return what the kernel's split leaves of an expression."""
+        operator, position = self.operator_of(text)
         if operator not in ("", "-()"):
-            return text[:at]
+            return text[:position]
         return text if operator or text.count(".") < 2 else text.partition(".")[0]

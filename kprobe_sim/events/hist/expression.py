@@ -95,9 +95,9 @@ class ExpressionReader:
         if local is not None:
             name = local
         elif name.startswith("$") and len(name) > 1:
-            found = self.find_variable(system, event, name[1:])
-            if found is not None:
-                return self._reference(found, system, event, variable)
+            referred = self.find_variable(system, event, name[1:])
+            if referred is not None:
+                return self._reference(referred, system, event, variable)
             self._complain(HistFault.VAR_NOT_FOUND, name[1:])
         return self._field(name, flags, variable)
 
@@ -128,7 +128,7 @@ class ExpressionReader:
         return found
 
     def _local(self, system: str, event: str, name: str) -> str | None:
-        """Return the field that a variable of this very trigger stands for (local_field_var_ref)."""
+        """Return the field for which a variable of this trigger stands (local_field_var_ref)."""
         here = self._data.file.event
         if (system and (system, event) != (here.system, here.name)) or not name.startswith("$") or len(name) < 2:
             return None
@@ -137,14 +137,14 @@ class ExpressionReader:
             return None
         return text
 
-    def _reference(self, found: HistField, system: str, event: str, variable: str) -> HistField:
-        reference = self._data.refer(found, system, event)
+    def _reference(self, target: HistField, system: str, event: str, variable: str) -> HistField:
+        reference = self._data.refer(target, system, event)
         if not variable:
             return reference
         alias = HistField(self._data, ALIAS | VARIABLE, variable=variable)
         alias.operands = [reference]
         copy_variable(alias, reference, system, event)
-        alias.place = reference.place
+        alias.slot = reference.slot
         return alias
 
     def _constant(self, number: int, flags: int, variable: str) -> HistField:
@@ -160,7 +160,7 @@ class ExpressionReader:
         return found
 
     def _modified(self, text: str, flags: int, variable: str) -> HistField:
-        """Return the field of a text whose modifier the flags have."""
+        """Return the field of a text, whose modifier is in the flags."""
         name, _, modifier = text.partition(".")
         if name == "common_timestamp":
             self._data.has_time = True
@@ -176,7 +176,7 @@ class ExpressionReader:
         return HistField(self._data, flags, field=field, variable=variable)
 
     def _kind(self, name: str) -> tuple[int, Field | None]:
-        """Return the flags of what has that name, and its field.  Raises OSError where nothing has."""
+        """Return the flags and the field of a name.  Raises OSError for an unknown name."""
         if kind := self._common_kind(name):
             return kind, None
         field = self._fields.get(name)
@@ -187,7 +187,7 @@ class ExpressionReader:
         return 0, field
 
     def _common_kind(self, name: str) -> int:
-        """Return the flags of what every event has under that name, whatever its fields are; 0 if nothing."""
+        """Return the flags of a name that every event has, whatever its fields are; 0 if there is no such name."""
         gates = self._data.gates
         kind = {
             "common_timestamp": TIMESTAMP,
@@ -199,7 +199,7 @@ class ExpressionReader:
         return kind or (STACKTRACE if name in self._stack_names() and not is_field else 0)
 
     def _generic(self, name: str) -> tuple[int, Field] | None:
-        """Return what an event without a field of that name has under it, as filters know it, and its flags."""
+        """Return the flags and the field of a name that filters know too, for an event without such a field."""
         if name in ("cpu", "CPU"):
             return CPU, Field("int", name, 0, 0, True)
         if name in ("comm", "COMM") and self._data.gates.hist_comm:
@@ -237,16 +237,16 @@ class ExpressionReader:
         raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, modifier)
 
     def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
-        """Read an expression; it may be the start of a variable's, whose text ends then where it was taken apart."""
+        """Read an expression; if it starts that of the variable `start_of`, that variable's text is cut, too."""
         if self._operators > _MOST_OPERATORS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        operator, at = self.operator_of(text)
+        operator, position = self.operator_of(text)
         if not operator:
             return self._only(text, flags, variable, start_of)
         if operator == "-()":
             return self._negated(text, flags, variable)
         self._operators += 1
-        left, right = text[:at], text[at + 1 :]
+        left, right = text[:position], text[position + 1 :]
         if start_of:
             self._assignments[start_of] = left
         if not left or not right:
@@ -264,7 +264,7 @@ class ExpressionReader:
         return self._built(operator, operands, flags, variable)
 
     def operator_of(self, text: str) -> tuple[str, int]:
-        """Return the operator that is to be applied last, and where it stands; "" if there is none."""
+        """Return the operator that applies last, and its position; "" if there is none."""
         minus, plus = text.rfind("-"), text.rfind("+")
         if minus == 0:
             return "-()", 0
@@ -313,7 +313,7 @@ class ExpressionReader:
         return field
 
     def _meant(self, operand: HistField) -> HistField:
-        """Return the variable that an operand refers to, or itself (check_expr_operands)."""
+        """Return the variable that an operand refers to, or the operand (check_expr_operands)."""
         if not operand.flags & (REFERENCE | ALIAS):
             return operand
         owner = operand.variable_of

@@ -82,8 +82,8 @@ NEWER = frozenset(
 Complain = Callable[[HistFault, str], None]  # (fault, the text that the caret goes to; "" for the start)
 
 
-def refused(complain: Complain, fault: HistFault, at: str = "") -> OSError:
+def refused(complain: Complain, fault: HistFault, word: str = "") -> OSError:
     """Log a fault; return the error to raise."""
-    complain(fault, at)
+    complain(fault, word)
     assert fault.errno is not None, fault
     return refuse(fault.errno)

@@ -23,9 +23,9 @@ REFERENCE, CPU, ALIAS, BUCKETS, CONSTANT, PERCENT, GRAPH, HITCOUNT, COMM = (1 <<
 
 STRING_SIZE = 256  # MAX_FILTER_STR_VAL
 STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
-RECORD_AT = 0xFFFF_8880_03A5_4010  # what a string counts as: an address like those of a small machine's memory
+RECORD_ADDRESS = 0xFFFF_8880_03A5_4010  # a string counts as its address: this is one in a small machine's memory
 _MASK = (1 << 64) - 1
-# what comes after the dot, in the order in which one is shown
+# what comes after the dot; of several the first is shown
 SUFFIXES = (
     (HEX, "hex"),
     (SYM, "sym"),
@@ -46,7 +46,7 @@ _NUMBERS = {(size, signed): struct.Struct(code) for size, signed, code in (
 
 
 class Sample(NamedTuple):
-    """What a histogram looks at when it is hit."""
+    """What a histogram counts at a hit."""
 
     record: bytes
     cpu: int
@@ -55,11 +55,11 @@ class Sample(NamedTuple):
     stamp: Callable[[], int]  # in the trace clock
     usecs: Callable[[int], int]  # the same in microseconds, if the clock is in ns
     values: list[SyntheticValue]  # of the references
-    at: int | None = None  # when, in ns of the machine's time; None: now
+    timestamp: int | None = None  # in ns of the machine's time; None: now
 
 
 class Histogram(Protocol):
-    """What a field asks of the histogram that it belongs to."""
+    """What a field needs of its histogram."""
 
     in_usecs: bool
     key_size: int
@@ -79,16 +79,16 @@ class Histogram(Protocol):
 
 
 class HistField:
-    """One field; `data` is the histogram that it belongs to."""
+    """One field of the histogram `data`."""
 
     def __init__(self, data: Histogram, flags: int, *, field: Field | None = None, variable: str = "") -> None:
         self.data = data
         self.flags = flags
         self.field = field
         self.variable = variable
-        self.variable_of: Histogram | None = None  # a variable's own histogram, or that of the one referred to
+        self.variable_of: Histogram | None = None  # the histogram of the variable that this is or refers to
         self.index = -1  # of the variable
-        self.place = -1  # among the references of the histogram
+        self.slot = -1  # among the references of the histogram
         self.name: str | None = None
         self.system = self.event = ""
         self.operands: list[HistField] = []
@@ -115,30 +115,30 @@ class HistField:
                 self.size, self.signed = field.size, field.signed
 
     def value(self, sample: Sample) -> SyntheticValue:
-        """Return its value: 64 bits, or a string."""
+        """Return its value at a hit: 64 bits, or a string."""
         flags = self.flags
         if flags & (REFERENCE | ALIAS):
-            return sample.values[self.place]
+            return sample.values[self.slot]
         if flags & CONSTANT:
             return self.constant
         if flags & HITCOUNT:
             return 1
         if flags & EXPRESSION:
             return self._computed(sample)
-        value = self._own_value(sample)
+        value = self._plain_value(sample)
         if not flags & (LOG2 | BUCKETS):
             return value
         if isinstance(value, bytes):
             if not flags & COMM:
                 return value
-            value = 0  # nothing is read for the name alone (HIST_FIELD_FN_NOP)
+            value = 0  # a name alone isn't read (HIST_FIELD_FN_NOP)
         if flags & LOG2:
             bits = max(value - 1, 0).bit_length()
             return bits % 64 if self.data.gates.hist_log2_wraps else bits
         return value - value % self.buckets
 
-    def _own_value(self, sample: Sample) -> SyntheticValue:
-        """Return what is read of the hit, as it is."""
+    def _plain_value(self, sample: Sample) -> SyntheticValue:
+        """Return the value before any modifier."""
         flags = self.flags
         if flags & TIMESTAMP:
             stamp = sample.stamp()
@@ -148,7 +148,7 @@ class HistField:
         if flags & COMM or (flags & EXECNAME and flags & VARIABLE and self.data.gates.hist_name_variables):
             return sample.comm
         if flags & STACKTRACE:
-            if self.field is not None and self.field.size:  # what every event has under that name is in no record
+            if self.field is not None and self.field.size:  # else it is the stack that every event has, in no record
                 return read_stack(self.field, sample.record)
             skipped = self.data.gates.hist_frames_skipped
             frames = sample.frames[skipped : skipped + STACK_DEPTH]
@@ -162,7 +162,7 @@ class HistField:
         return compute(self.operator, first, rest[0] if rest else 0)
 
     def label(self) -> str:
-        """Return the name by which a histogram and `sort` call it (hist_field_name)."""
+        """Return the name that histograms show and `sort` takes (hist_field_name)."""
         if self.field is not None:
             return self.field.name
         if self.flags & ALIAS:
@@ -183,16 +183,16 @@ class HistField:
         return self.data.gates.hist_dollar_within
 
     def _dollar(self) -> str:
-        """Return what stands before the name of a variable that is referred to."""
-        one = self.operands[0] if self.flags & ALIAS else self
-        return "" if one.system and self._dollar_within() else "$"
+        """Return the prefix of the name of a variable that is referred to."""
+        reference = self.operands[0] if self.flags & ALIAS else self
+        return "" if reference.system and self._dollar_within() else "$"
 
     def suffix(self) -> str:
-        """Return what comes after the dot, with the dot."""
+        """Return the modifier, with its dot."""
         return next((f".{text}" for flag, text in SUFFIXES if self.flags & flag), "")
 
     def operand_text(self) -> str:
-        """Return it as an operand (expr_field_str)."""
+        """Return the text of the field as an operand (expr_field_str)."""
         text = self._dollar() if self.flags & REFERENCE else str(self.constant) if self.flags & CONSTANT else ""
         return text + self.label() + ("" if self.flags & REFERENCE else self.suffix())
 
@@ -206,7 +206,7 @@ class HistField:
         return self.operands[0].operand_text() + self.operator + self.operands[1].operand_text()
 
     def text(self) -> str:
-        """Return it as the trigger file shows it (hist_field_print)."""
+        """Return the field as the trigger file shows it (hist_field_print)."""
         text = f"{self.variable}=" if self.flags & VARIABLE else ""
         if self.flags & CPU:
             text += "common_cpu" + self.label() * self.data.gates.hist_cpu_twice
@@ -221,30 +221,30 @@ class HistField:
         return f"{text}={self.buckets}" if self.buckets else text
 
     def match_key(self) -> tuple[object, ...]:
-        """Return what makes two fields the same (hist_trigger_match)."""
+        """Return what is equal in equal fields (hist_trigger_match)."""
         return (self.flags, self.field, self.offset, self.size, self.signed, self.variable)
 
 
 def is_string(field: Field) -> bool:
-    """True for a field whose value is a string, not a pointer to one."""
+    """Return True for a field whose value is a string, not a pointer to one."""
     return field.type.startswith(("char[", "__data_loc char[", "__rel_loc char["))
 
 
 def is_stack(field: Field) -> bool:
-    """True for a call chain in a synthetic event."""
+    """Return True for a call chain in a synthetic event."""
     return field.type.startswith("__data_loc ") and "long[" in field.type
 
 
 def read_stack(field: Field, record: bytes) -> bytes:
     """Return a call chain of a record: words, the number of addresses first."""
-    place = int.from_bytes(record[field.offset : field.offset + 4], "little")
-    words = record[place & 0xFFFF :][: 8 * (1 + STACK_DEPTH)]
+    location = int.from_bytes(record[field.offset : field.offset + 4], "little")
+    words = record[location & 0xFFFF :][: 8 * (1 + STACK_DEPTH)]
     count = int.from_bytes(words[:8], "little")
     return words[: 8 * (1 + count)]
 
 
 def can_be_number(field: Field) -> bool:
-    """True for a field of a size that numbers have."""
+    """Return True for a field that has the size of a number."""
     return (field.size, field.signed) in _NUMBERS
 
 
@@ -255,15 +255,15 @@ def read(field: Field, record: bytes) -> SyntheticValue:
         return int(number) & _MASK
     if field.type.startswith("char["):
         return record[field.offset : field.offset + field.size].partition(b"\0")[0]
-    (place,) = struct.unpack_from("<I", record, field.offset)
-    start = place & 0xFFFF
+    (location,) = struct.unpack_from("<I", record, field.offset)
+    start = location & 0xFFFF
     if field.type.startswith("__rel_loc"):
         start += field.offset + field.size
-    return record[start : start + (place >> 16)].partition(b"\0")[0]
+    return record[start : start + (location >> 16)].partition(b"\0")[0]
 
 
 def compute(operator: str, first: int, second: int) -> int:
-    """Return the 64 bits that an expression gives; what is divided by zero is -1."""
+    """Return the 64 bits of an expression's value; division by zero gives -1."""
     if operator == "+":
         return first + second & _MASK
     if operator == "-":

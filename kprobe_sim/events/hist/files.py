@@ -22,7 +22,7 @@ from kprobe_sim.probes.synthetic import SyntheticEvent
 
 
 class HistFiles:
-    """What trigger files do with histograms; the host of all hist triggers of one kernel."""
+    """The histograms of trigger files; the host of all hist triggers of one kernel."""
 
     def __init__(self, targets: SyntheticTargets, set_filter: Callable[[Trigger, str | None], None]) -> None:
         self._targets = targets
@@ -36,9 +36,11 @@ class HistFiles:
         """Return the synthetic event of that name, or None."""
         return self._targets.find(name)
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
+    def put(
+        self, file: EventFile, parameters: str, *, removes: bool = False, outer: ErrorReporter | None = None
+    ) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
-        maker = HistMaker(file, rest, self, removes=removes, outer=outer)
+        maker = HistMaker(file, parameters, self, removes=removes, outer=outer)
         trigger = maker.trigger()
         self._set_filter(trigger, maker.condition)
         if removes:
@@ -68,13 +70,13 @@ class HistFiles:
         except OSError:
             self._end(data, leaves_fields=gates.hist_refused_fields)
             raise
-        if trigger.data is not data:  # it counts into the one of its name
+        if trigger.data is not data:  # it counts into the histogram of its name
             self._end(data)
             if holds and gates.hist_held_by_names:
                 holders.append(trigger)
 
     def end(self, trigger: HistTrigger) -> None:
-        """A trigger is gone; so is its histogram, if no other of that name counts into it."""
+        """End a removed trigger, and its histogram if no other trigger counts into it."""
         data, holders = trigger.data, trigger.instance.hist_vars
         if trigger in holders:
             holders.remove(trigger)
@@ -84,13 +86,13 @@ class HistFiles:
             self._end(data)
 
     def _end(self, data: HistData, *, leaves_fields: bool = False) -> None:
-        """Let go of what a histogram holds, with the triggers that were made for it, unless it leaves them."""
+        """Release what a histogram holds, and, unless it leaves them, remove the triggers that were made for it."""
         for action in data.actions:
             action.end()
         if data in data.file.instance.hist_vars:
             data.file.instance.hist_vars.remove(data)
-        for file, rest in () if leaves_fields else data.field_variable_triggers:
-            self.put(file, rest, removes=True)
+        for file, parameters in () if leaves_fields else data.field_variable_triggers:
+            self.put(file, parameters, removes=True)
         data.field_variable_triggers.clear()
 
 
@@ -100,12 +102,12 @@ def _named(file: EventFile, name: str) -> HistTrigger | None:
 
 
 def _holds(data: HistData) -> bool:
-    """True for a histogram that has to do with others."""
+    """Return True if a histogram may depend on others, or others on it."""
     return bool(data.variables or data.references or data.actions)
 
 
 def _prepare(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: HistTrigger | None) -> None:
-    """See whether a histogram can be entered, and set its clock.  Raises OSError."""
+    """Check whether a histogram can be added, and set its clock.  Raises OSError."""
     attributes = maker.attributes
     words = attributes.words
     if named is not None and not trigger.is_like(named, with_filter=False):
@@ -135,7 +137,7 @@ def _register(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) 
 
 
 def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -> bool:
-    """Pause, continue or clear a histogram that is there; True if there is one."""
+    """Pause, continue or clear an existing histogram; return True if there is one."""
     attributes = trigger.data.attributes
     if not attributes.words or (attributes.name and (named is None or not trigger.is_like(named, with_filter=False))):
         return False
@@ -152,13 +154,13 @@ def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -
 
 
 def _remove(file: EventFile, like: HistTrigger) -> None:
-    """Remove the histogram described; a name that none has counts as no name (hist_unregister_trigger)."""
+    """Remove the described histogram; an unknown name counts as none (hist_unregister_trigger)."""
     name = like.data.attributes.name
-    wanted = name if name in file.instance.tracing.named_triggers else ""
+    known_name = name if name in file.instance.tracing.named_triggers else ""
     for trigger in file.triggers:
         if (
             isinstance(trigger, HistTrigger)
-            and (trigger.data.attributes.name or "") == wanted
+            and (trigger.data.attributes.name or "") == known_name
             and like.is_like(trigger)
         ):
             if trigger.data.is_referred_to():
@@ -171,7 +173,7 @@ def _remove(file: EventFile, like: HistTrigger) -> None:
 def drop_hist_triggers(file: EventFile) -> None:
     """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open).
 
-    Where one is referred to all of them stay, but not those that only pause or continue one.
+    If another histogram refers to one of them, all stay, except those that only pause or continue one.
     """
     kept = any(data.is_referred_to() for data in histograms_of(file))
     for trigger in list(file.triggers):
@@ -183,13 +185,13 @@ def drop_hist_triggers(file: EventFile) -> None:
 
 
 def _hold_event(file: EventFile, by: int) -> None:
-    """A synthetic event with a histogram can't be removed."""
+    """Count the histograms of a synthetic event, which can't be removed while it has any."""
     if isinstance(file.event, SyntheticEvent):
         file.event.users += by
 
 
 def hist_text(file: EventFile) -> bytes:
-    """Return what the hist file reads."""
+    """Return the text of the hist file."""
     texts = [
         histogram_text(trigger.data, trigger.line()) for trigger in file.triggers if isinstance(trigger, HistTrigger)
     ]

@@ -8,13 +8,13 @@ _BLOCK = 12
 
 
 def jhash(key: bytes) -> int:
-    """Return the 32-bit hash of a key, from 0 on."""
+    """Return the 32-bit hash of a key."""
     a = b = c = _START + len(key) & _MASK
     if not key:
         return c
     last = (len(key) - 1) // _BLOCK * _BLOCK
-    for at in range(0, last, _BLOCK):
-        a, b, c = _added(key[at : at + _BLOCK], a, b, c)
+    for start in range(0, last, _BLOCK):
+        a, b, c = _added(key[start : start + _BLOCK], a, b, c)
         a, c = _step(a, c, 4), c + b & _MASK
         b, a = _step(b, a, 6), a + c & _MASK
         c, b = _step(c, b, 8), b + a & _MASK
@@ -33,7 +33,7 @@ def jhash(key: bytes) -> int:
 
 def _added(block: bytes, a: int, b: int, c: int) -> tuple[int, int, int]:
     words = block.ljust(_BLOCK, b"\0")
-    first, second, third = (int.from_bytes(words[at : at + 4], "little") for at in (0, 4, 8))
+    first, second, third = (int.from_bytes(words[start : start + 4], "little") for start in (0, 4, 8))
     return a + first & _MASK, b + second & _MASK, c + third & _MASK
 
 

@@ -54,15 +54,15 @@ _NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
 
 
 class HistMaker:
-    """Makes a histogram from a line of the trigger file that begins with `hist`; `rest` is what follows the name.
+    """Makes a histogram from what follows `hist:` in a line of the trigger file.
 
-    `command` is what the error log shows, another one where a trigger is made for a field of its event.
+    `outer` logs faults instead, if the histogram is made for a field in another trigger.
     """
 
     def __init__(
         self,
         file: EventFile,
-        rest: str,
+        parameters: str,
         host: HistHost,
         *,
         removes: bool,
@@ -71,8 +71,10 @@ class HistMaker:
         self._file = file
         self.host = host
         self._outer = outer
-        self._command = f"hist:{rest}" if file.instance.machine.gates.hist_log_is_whole else rest[:_SHORT_COMMAND]
-        parameter, self.condition = _split_condition(rest)
+        self._command = (
+            f"hist:{parameters}" if file.instance.machine.gates.hist_log_is_whole else parameters[:_SHORT_COMMAND]
+        )
+        parameter, self.condition = _split_condition(parameters)
         gates = file.instance.machine.gates
         hides_minus = gates.hist_sym_offset and gates.hist_arithmetic
         self._parameter = parameter.replace(".sym-offset", ".symXoffset") if hides_minus else parameter
@@ -93,7 +95,7 @@ class HistMaker:
         self.data.start()
 
     def trigger(self) -> HistTrigger:
-        """Return the trigger that it describes, without its filter."""
+        """Return the described trigger, without its filter."""
         return HistTrigger(self._file, self.data, self.host)
 
     def target(self, name: str) -> SyntheticTarget | None:
@@ -101,57 +103,57 @@ class HistMaker:
         return self.host.target(name)
 
     def create_actions(self) -> None:
-        """Make what its actions need.  Raises OSError."""
+        """Make what the actions need.  Raises OSError."""
         for action in self.data.actions:
             assert isinstance(action, MadeAction)
             action.create(self, self._reader)
 
     def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField:
-        """Return a variable for a field of another event, with a histogram of its own if there is none yet."""
+        """Return a variable for a field of another event, if need be from a new histogram."""
         file = self._file.find(system, event)
         if file is None:
             raise refused(self.complain, HistFault.EVENT_FILE_NOT_FOUND, name)
         like = next((other for other in histograms_of(file) if _same_keys(self.data, other)), None)
         if like is None:
             raise refused(self.complain, HistFault.HIST_NOT_FOUND, name)
-        found = reader.find_variable(system, event, f"synthetic_{name}")
-        if found is not None:
-            return found
+        variable = reader.find_variable(system, event, f"synthetic_{name}")
+        if variable is not None:
+            return variable
         keys = ",".join(key.label() for key in like.keys)
-        rest = f"keys={keys}:synthetic_{name}={name}"
-        texts = [one.filter_text for one in file.triggers if isinstance(one, HistTrigger) and one.data is like]
-        if texts and texts[0]:
-            rest += f" if {texts[0]}"
+        parameters = f"keys={keys}:synthetic_{name}={name}"
+        triggers = [trigger for trigger in file.triggers if isinstance(trigger, HistTrigger) and trigger.data is like]
+        if triggers and triggers[0].filter_text:
+            parameters += f" if {triggers[0].filter_text}"
         try:
-            self.host.put(file, rest, outer=self)
+            self.host.put(file, parameters, outer=self)
         except OSError:
             self.complain(HistFault.HIST_CREATE_FAIL, name)
             raise
-        self.data.field_variable_triggers.append((file, rest))
-        found = reader.find_variable(system, event, f"synthetic_{name}")
-        if found is None:
+        self.data.field_variable_triggers.append((file, parameters))
+        variable = reader.find_variable(system, event, f"synthetic_{name}")
+        if variable is None:
             raise refused(self.complain, HistFault.SYNTH_VAR_NOT_FOUND, name)
-        return found
+        return variable
 
     def has_variable(self, name: str) -> bool:
-        """True if the histogram or another of the event has a variable of that name, and none is to be removed."""
+        """Return True if a histogram of the event has a variable of that name, unless one is to be removed."""
         if self.data.removes:
             return False
         return self.data.find_variable(name) is not None or variable_of(self._file, name) is not None
 
-    def complain(self, fault: HistFault, at: str) -> None:
-        """Put a fault into the error log, with the caret at the first place of a text in the command."""
+    def complain(self, fault: HistFault, word: str) -> None:
+        """Put a fault into the error log, with the caret where a word first occurs in the command."""
         if fault in NEWER and not self._file.instance.machine.gates.hist_log_is_whole:
             return
         if self._outer is not None:
-            self._outer.complain(fault, at)
+            self._outer.complain(fault, word)
             return
         event = self._file.event
-        column = max(self._command.find(at), 0)
+        column = max(self._command.find(word), 0)
         self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", fault.text, self._command, column)
 
     def _attributes(self) -> HistAttributes:
-        found: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         assignments: list[str] = []
         words: set[str] = set()
         actions: list[str] = []
@@ -164,7 +166,7 @@ class HistMaker:
                 if not value:
                     raise refused(self.complain, HistFault.EMPTY_ASSIGNMENT, part)
                 if head in ("key", "keys", "val", "vals", "values", "sort", "name", "clock"):
-                    found[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
+                    parameters[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
                 elif head == "size":
                     bits = _bits(value)
                 else:
@@ -178,14 +180,14 @@ class HistMaker:
                 actions.append(part)
             else:
                 raise refuse(errno.EINVAL)
-        if "keys" not in found:
+        if "keys" not in parameters:
             raise refuse(errno.EINVAL)
-        clock = found.get("clock", "global").strip(_BLANKS)
-        name = found.get("name", "")
+        clock = parameters.get("clock", "global").strip(_BLANKS)
+        name = parameters.get("name", "")
         return HistAttributes(
-            found["keys"],
-            found.get("vals"),
-            found.get("sort"),
+            parameters["keys"],
+            parameters.get("vals"),
+            parameters.get("sort"),
             name,
             clock,
             bits,
@@ -195,9 +197,9 @@ class HistMaker:
             no_hitcount,
         )
 
-    def _check_room(self, variables: Sequence[object], at: str) -> None:
+    def _check_room(self, variables: Sequence[object], word: str) -> None:
         if len(variables) == _MOST_VARIABLES:
-            raise refused(self.complain, HistFault.TOO_MANY_VARS, at)
+            raise refused(self.complain, HistFault.TOO_MANY_VARS, word)
 
     def _variables(self) -> list[tuple[str, str]]:
         variables: list[tuple[str, str]] = []
@@ -224,11 +226,11 @@ class HistMaker:
                 hitcounts += 1
                 if hitcounts == 1 or not gates.hist_hitcount:
                     continue
-            found = self._reader.read(text, 0)
+            field = self._reader.read(text, 0)
             refused_flags = _NOT_OF_VALUES if gates.hist_percent else _NOT_OF_VALUES | PERCENT | GRAPH
-            if gates.hist_values_checked and found.flags & refused_flags:
+            if gates.hist_values_checked and field.flags & refused_flags:
                 raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
-            values.append(found)
+            values.append(field)
         if self.attributes.no_hitcount and len(values) == 1:
             raise refused(self.complain, HistFault.NEED_NOHC_VAL)
         if left and left != ["hitcount"]:
@@ -280,18 +282,18 @@ class HistMaker:
             name, dot, modifier = text.partition(".")
             if not name:
                 raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
-            place = self._place(name)
+            position = self._sort_position(name)
             if dot and modifier not in ("descending", "ascending"):
                 raise refused(self.complain, HistFault.INVALID_SORT_MODIFIER, modifier)
-            data.sort.append(SortKey(place, modifier == "descending"))
+            data.sort.append(SortKey(position, modifier == "descending"))
 
-    def _place(self, name: str) -> int:
-        """Return where a field to sort by is; of those after it no name is asked (gate `hist_names_pile_up`)."""
+    def _sort_position(self, name: str) -> int:
+        """Return the position of a field to sort by, asking no later field for its name (gate `hist_names_pile_up`)."""
         if name == "hitcount":
             return 0
-        for place, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
+        for position, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
             if field.label() == name:
-                return place
+                return position
         raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
 
 
@@ -299,23 +301,23 @@ def _has_variables(field: HistField) -> bool:
     return bool(field.flags & (VARIABLE | REFERENCE)) or any(_has_variables(operand) for operand in field.operands)
 
 
-def _same_keys(one: HistData, other: HistData) -> bool:
-    """True if the histograms of two events have keys of the same types (compatible_keys)."""
-    return [(key.type, key.size, key.signed) for key in one.keys] == [
-        (key.type, key.size, key.signed) for key in other.keys
+def _same_keys(first: HistData, second: HistData) -> bool:
+    """Return True if the histograms of two events have keys of the same types (compatible_keys)."""
+    return [(key.type, key.size, key.signed) for key in first.keys] == [
+        (key.type, key.size, key.signed) for key in second.keys
     ]
 
 
-def _split_condition(rest: str) -> tuple[str, str | None]:
-    """Find ` if ` and what follows.  Raises OSError EINVAL where nothing does."""
-    if rest.startswith("if"):
+def _split_condition(parameters: str) -> tuple[str, str | None]:
+    """Split at ` if `.  Raises OSError EINVAL if nothing follows it."""
+    if parameters.startswith("if"):
         raise refuse(errno.EINVAL)
-    for match in _CONDITION.finditer(rest):
-        if match.start() >= len(rest) - 3:
+    for match in _CONDITION.finditer(parameters):
+        if match.start() >= len(parameters) - 3:
             raise refuse(errno.EINVAL)
-        if rest[match.end()] in " \t":
-            return rest[: match.start() - 1].strip(_BLANKS), rest[match.start() :].strip(_BLANKS)
-    return rest, None
+        if parameters[match.end()] in " \t":
+            return parameters[: match.start() - 1].strip(_BLANKS), parameters[match.start() :].strip(_BLANKS)
+    return parameters, None
 
 
 def _bits(text: str) -> int:

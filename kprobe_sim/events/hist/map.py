@@ -1,4 +1,4 @@
-"""The entries of a histogram, in the order in which a kernel shows them.
+"""The entries of a histogram, in the order in which the kernel shows them.
 
 Sources: kernel/trace/tracing_map.c and sort() in lib/sort.c, of 6.1 and 6.12.
 """
@@ -14,7 +14,7 @@ Compare = Callable[["Element", "Element"], int]
 
 
 class Element:
-    """One entry: its number, its key, its sums, and the variables that are set in it."""
+    """One entry: its number, key, sums and variables."""
 
     __slots__ = ("comm", "key", "number", "sums", "variables")
 
@@ -60,7 +60,7 @@ class HistMap:
     def sorted(self, keys: Sequence[Compare], *, two_at_once: bool, hashed: bool = False) -> list[Element]:
         """Return the entries in the order of one or two comparisons, equals as the kernel's sort leaves them.
 
-        `hashed`: before that they are in the order of the map, in which each is found greater than others.
+        `hashed`: before that they are heapsorted in the order of the map, by a comparison that finds each the greater.
         """
         if hashed:
             entries = [self._elements[key] for key in self._hashed()]
@@ -73,15 +73,15 @@ class HistMap:
         return entries
 
     def _hashed(self) -> list[bytes]:
-        """Return the keys in the order of their places: that of the hash, or the next that is free."""
+        """Return the keys in the order of their slots: each has that of its hash, or the next free one."""
         size = 2 << self.bits
-        places: dict[int, bytes] = {}
+        slots: dict[int, bytes] = {}
         for key in self._elements:
-            place = jhash(key) >> 31 - self.bits
-            while place in places:
-                place = (place + 1) % size
-            places[place] = key
-        return [places[place] for place in sorted(places)]
+            slot = jhash(key) >> 31 - self.bits
+            while slot in slots:
+                slot = (slot + 1) % size
+            slots[slot] = key
+        return [slots[slot] for slot in sorted(slots)]
 
 
 def _sort_equals(entries: list[Element], primary: Compare, secondary: Compare, *, two_at_once: bool) -> None:
@@ -132,15 +132,15 @@ def heapsort(items: list[Element], compare: Compare, *, two_at_once: bool) -> No
 
 
 def _sift(items: list[Element], compare: Compare, top: int, end: int, *, first_of_equals: bool) -> None:
-    at = top
-    while (child := 2 * at + 1) + 1 < end:
+    node = top
+    while (child := 2 * node + 1) + 1 < end:
         order = compare(items[child], items[child + 1])
-        at = child if order > 0 or (first_of_equals and order == 0) else child + 1
+        node = child if order > 0 or (first_of_equals and order == 0) else child + 1
     if child + 1 == end:
-        at = child
-    while at != top and compare(items[top], items[at]) >= 0:
-        at = (at - 1) // 2
-    goal = at
-    while at != top:
-        at = (at - 1) // 2
-        items[at], items[goal] = items[goal], items[at]
+        node = child
+    while node != top and compare(items[top], items[node]) >= 0:
+        node = (node - 1) // 2
+    goal = node
+    while node != top:
+        node = (node - 1) // 2
+        items[node], items[goal] = items[goal], items[node]

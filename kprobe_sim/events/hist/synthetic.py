@@ -1,4 +1,4 @@
-"""Synthetic events as histograms emit them: the values that fit, and who gets the record.
+"""Synthetic events as histograms emit them: which values fit, and which instances get the record.
 
 Sources: check_synth_field() in trace_events_hist.c and trace_event_raw_event_synth() in trace_events_synth.c of 6.1.
 """
@@ -34,12 +34,12 @@ class SyntheticTarget:
         return self._event.own_fields
 
     def hold(self, by: int) -> None:
-        """Keep it from being removed, or no longer."""
+        """Count one more user, or one less: a used event can't be removed."""
         self._event.users += by
 
     def emit(self, values: Sequence[SyntheticValue], sample: Sample) -> None:
-        """Emit it in the instances that have it enabled, in the task that was hit."""
-        flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
+        """Emit the event in the instances that have it enabled, in the task that was hit."""
+        flags, depth = sample.record[2:4]  # of the event that was hit, as its code saw them
         if flags & _NMI:
             flags |= _IRQS_OFF
         depth = depth + self._machine.gates.hist_depth & 0xFF
@@ -48,20 +48,11 @@ class SyntheticTarget:
         (pid,) = struct.unpack_from("<i", record, 4)
         task = self._machine.tasks.get(pid) or Task(pid, sample.comm)
         recorder = self._recorder
-        frames = list(sample.frames)
+        hit = Hit(sample.cpu, sample.comm, record[:8], list(sample.frames), sample.timestamp)
         for file in list(self._instances.enabled(self._event)):
             if not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
-            recorder.emit(
-                file,
-                task,
-                record,
-                lambda: Hit(sample.cpu, sample.comm, record[:8], frames, sample.at),
-                lambda: frames,
-                cpu=sample.cpu,
-                comm=sample.comm,
-                at=sample.at,
-            )
+            recorder.emit(file, task, record, hit)
 
 
 class SyntheticTargets:
@@ -77,11 +68,11 @@ class SyntheticTargets:
         return SyntheticTarget(self._instances, self._recorder, event) if isinstance(event, SyntheticEvent) else None
 
 
-def fits(target: SyntheticTarget, variable: HistField, place: int) -> bool:
-    """True if a variable can be the value of a field."""
-    if place >= len(target.types):
+def fits(target: SyntheticTarget, variable: HistField, position: int) -> bool:
+    """Return True if a variable can be the value of a field."""
+    if position >= len(target.types):
         return False
-    field = target.types[place]
+    field = target.types[position]
     if not variable.data.gates.synthetic_fits_by_size:
         return field.type == variable.type
     if "char[" in variable.type and field.is_string and field.is_dynamic:

@@ -44,7 +44,9 @@ def trigger_line(data: HistData, filter_text: str, *, paused: bool) -> str:
     parts.append("vals=" + ",".join([*values, *(value.text() for value in data.values[1:])]))
     if data.variables:
         parts.append(",".join(variable.text() for variable in data.variables))
-    parts.append("sort=" + ",".join(_sort_text(data, key.place) + ".descending" * key.descending for key in data.sort))
+    parts.append(
+        "sort=" + ",".join(_sort_text(data, key.position) + ".descending" * key.descending for key in data.sort)
+    )
     parts.append(f"size={1 << data.attributes.bits}")
     if data.has_time:
         parts.append(f"clock={data.attributes.clock}")
@@ -62,23 +64,23 @@ def _key_name(data: HistData, key: HistField) -> str:
     return data.stack_name if key.field is None else f"{key.field.name}.stacktrace"
 
 
-def _sort_text(data: HistData, place: int) -> str:
-    if not place:
+def _sort_text(data: HistData, position: int) -> str:
+    if not position:
         return "hitcount"
-    return [*data.values, *data.keys][place].text()
+    return [*data.values, *data.keys][position].text()
 
 
 def histogram_text(data: HistData, line: str) -> str:
     """Return one histogram as the hist file shows it; `line` is that of its trigger."""
     entries = data.entries()
     text = f"# event histogram\n#\n# trigger info: {line}\n#\n\n"
-    totals = [sum(entry.sums[place] for entry in entries) for place in range(len(data.values))]
-    greatest = [max((entry.sums[place] for entry in entries), default=0) for place in range(len(data.values))]
+    totals = [sum(entry.sums[index] for entry in entries) for index in range(len(data.values))]
+    greatest = [max((entry.sums[index] for entry in entries), default=0) for index in range(len(data.values))]
     for entry in entries:
         text += key_text(data, entry) + (f" hitcount: {entry.sums[0]:10}" if not data.attributes.no_hitcount else "")
-        for place, value in enumerate(data.values):
-            if place and not value.flags & EXPRESSION:
-                text += " " + _value_text(value, entry.sums[place], totals[place], greatest[place])
+        for index, value in enumerate(data.values):
+            if index and not value.flags & EXPRESSION:
+                text += " " + _value_text(value, entry.sums[index], totals[index], greatest[index])
         text += "".join(action.details(entry) for action in data.actions) + "\n"
     text += "".join(action.summary() for action in data.actions)
     counts = data.map

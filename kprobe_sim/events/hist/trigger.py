@@ -14,13 +14,13 @@ from kprobe_sim.machine.clock import ns2usecs
 
 
 class ErrorReporter(Protocol):
-    """Who says in the error log what is wrong with a trigger."""
+    """Who logs what is wrong with a trigger."""
 
-    def complain(self, fault: HistFault, at: str) -> None: ...
+    def complain(self, fault: HistFault, word: str) -> None: ...
 
 
 class HistHost(Protocol):
-    """What histograms need of the trigger files and the kernel around them."""
+    """What histograms need of the trigger files and their kernel."""
 
     def set_filter(self, trigger: Trigger, condition: str | None) -> None:
         """Give a trigger the filter that `if FILTER` means.  Raises OSError."""
@@ -30,12 +30,14 @@ class HistHost(Protocol):
         """Return the synthetic event of that name, or None."""
         ...
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
+    def put(
+        self, file: EventFile, parameters: str, *, removes: bool = False, outer: ErrorReporter | None = None
+    ) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
         ...
 
     def end(self, trigger: HistTrigger) -> None:
-        """Let go of what a trigger that is gone held."""
+        """Release what a removed trigger held."""
         ...
 
 
@@ -57,7 +59,7 @@ class HistTrigger(HistogramTrigger):
         return trigger_line(self.data, self.filter_text, paused=self.paused)
 
     def is_like(self, other: Trigger, *, with_filter: bool = True) -> bool:
-        """True if two describe the same histogram (hist_trigger_match)."""
+        """Return True if two triggers describe the same histogram (hist_trigger_match)."""
         if not isinstance(other, HistTrigger) or (with_filter and self.filter_text != other.filter_text):
             return False
         return _match_key(self.data) == _match_key(other.data)
@@ -77,10 +79,10 @@ class HistTrigger(HistogramTrigger):
             hit.cpu,
             hit.comm if record[4:8] != b"\0\0\0\0" else b"<idle>",
             hit.frames,
-            lambda: clock.stamp(hit.at),
+            lambda: clock.stamp(hit.timestamp),
             ns2usecs if clock.in_ns else int,
             [],
-            hit.at,
+            hit.timestamp,
         )
         self.data.count(sample)
 

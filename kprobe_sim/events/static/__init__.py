@@ -1,4 +1,4 @@
-"""Static events that fire: values become records, and the actions of tasks become the events that report them.
+"""Static events: values by field name, or what a task does -> the records of the events that report it.
 
-May use `text` and what is below.  Start with `emission`.
+Start with `emission`.
 """

@@ -9,9 +9,9 @@ from kprobe_sim.named_tuple import NamedTuple
 
 
 class Allocation(NamedTuple):
-    """One kmalloc(): where it is called, bytes asked for and given, flags."""
+    """One kmalloc(): its caller, the bytes asked for and given, and the flags."""
 
-    place: str
+    caller: str
     size: int
     given: int
     flags: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from kprobe_sim.events.event import StaticEvent
-from kprobe_sim.events.event_file import EventFile, Hit
+from kprobe_sim.events.event_file import Hit
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.events.static.static_record import FieldValue, layout_of
@@ -31,14 +31,24 @@ _CONTEXTS: Mapping[str, tuple[int, int]] = {
     "signal/signal_deliver": (_IRQS_OFF, 1),
 }
 _WAKEUPS = frozenset(["sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new"])
-_STRINGS = 0xFFFFFFFF90000000  # where strings of the kernel's code lie, after the recorded kernels
+_STRINGS = 0xFFFFFFFF90000000  # where strings of the kernel's code lie, as on the recorded kernels
 
 
 class Context(NamedTuple):
-    """common_flags and common_preempt_count of a record; None: what is usual for the event."""
+    """Where and when a static event fires.
+
+    `flags` and `preempt_count` are the record's common_flags and common_preempt_count, None for what is usual for the
+    event; `timestamp` is in ns, None for now; `stack` has the return addresses for stack traces.
+    """
 
     flags: int | None = None
     preempt_count: int | None = None
+    cpu: int = 0
+    timestamp: int | None = None
+    stack: Sequence[int] = ()
+
+
+_USUAL = Context()
 
 
 class Emission:
@@ -67,27 +77,17 @@ class Emission:
         return found
 
     def has(self, system: str, name: str) -> bool:
-        """True if the kernel has that static event."""
+        """Return True if the kernel has that static event."""
         return self._events.static.find(system, name) is not None
 
-    def is_wanted(self, system: str, name: str) -> bool:
-        """True if some instance wants that static event."""
+    def is_enabled(self, system: str, name: str) -> bool:
+        """Return True if the static event is enabled in some instance."""
         return bool(self._instances.enabled(self._events.static.find(system, name)))
 
-    def emit(
-        self,
-        name: str,
-        task: Task,
-        fields: Mapping[str, FieldValue],
-        *,
-        cpu: int = 0,
-        at: int | None = None,
-        context: Context = Context(),  # noqa: B008 - a value, the same for all
-        stack: Sequence[int] = (),
-    ) -> None:
+    def emit(self, name: str, task: Task, fields: Mapping[str, FieldValue], context: Context = _USUAL) -> None:
         """Emit a static event.
 
-        Raises ValueError for an event, field or value that the kernel hasn't, and for an event that can't be shown.
+        Raises ValueError for an event, field or value that the kernel lacks, and for an event that can't be shown.
         """
         event = self.event(name)
         layout = layout_of(event)
@@ -98,8 +98,10 @@ class Emission:
         if layout.name == "sched/sched_switch":
             self._learn(fields)
         also = self._involved(layout.name, fields)
+        hit = Hit(context.cpu, task.name, record[:8], context.stack, context.timestamp)
         for file in files:
-            self._record(file, task, record, cpu, at, stack, also)
+            if self._recorder.wants(file, task, context.cpu, also):
+                self._recorder.emit(file, task, record, hit, also)
 
     def check(self, name: str, fields: Mapping[str, FieldValue]) -> None:
         """Raise the ValueError that `emit` would."""
@@ -117,31 +119,6 @@ class Emission:
         except NotEvaluable as error:
             raise ValueError(f"{name} can't be shown: {error}") from error
         self._showable.add(event)
-
-    def _record(
-        self,
-        file: EventFile,
-        task: Task,
-        record: bytes,
-        cpu: int,
-        at: int | None,
-        stack: Sequence[int],
-        also: Sequence[Task],
-    ) -> None:
-        recorder = self._recorder
-        if not recorder.wants(file, task, cpu, also):
-            return
-        recorder.emit(
-            file,
-            task,
-            record,
-            lambda: Hit(cpu, task.name, record[:8], stack, at),
-            lambda: stack,
-            cpu=cpu,
-            comm=task.name,
-            at=at,
-            also=also,
-        )
 
     def _context(self, name: str, context: Context) -> tuple[int, int]:
         machine = self._machine
@@ -177,14 +154,14 @@ class Emission:
             found = [self._task(fields, "pid", "comm")]
         else:
             return []
-        return [one for one in found if one is not None]
+        return [task for task in found if task is not None]
 
     def _task(self, fields: Mapping[str, FieldValue], pid: str, comm: str) -> Task | None:
         number, name = fields.get(pid), fields.get(comm, "")
         return Task(number, name) if isinstance(number, int) and isinstance(name, str | bytes) else None
 
     def _intern(self, text: bytes) -> int:
-        """Return the address of a string of the kernel's own: a recorded one, or one that is put there."""
+        """Return the address of one of the kernel's strings: a recorded one, or one that is added."""
         found = self._by_text.get(text) or self._addresses.get(text)
         if found is None:
             found = _STRINGS + 0x100 * len(self._addresses)

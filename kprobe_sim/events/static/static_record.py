@@ -13,7 +13,7 @@ from kprobe_sim.records.field import Field
 from kprobe_sim.text.print_fmt import element_size
 
 FieldValue = int | str | bytes | Iterable[int]
-Intern = Callable[[bytes], int]  # a string of the kernel's own -> its address
+Intern = Callable[[bytes], int]  # one of the kernel's strings -> its address
 
 _HEAD = 8  # the common fields
 _ALIGNED = (1, 2, 4, 8)
@@ -41,13 +41,13 @@ class Layout:
     def pack(self, head: bytes, values: Mapping[str, FieldValue], intern: Intern) -> bytes:
         """Return a record; a field without value is zero, or an empty string.
 
-        Raises ValueError for a name that isn't a field's, or a value that doesn't fit it.
+        Raises ValueError for a name that isn't a field's, or a value that doesn't fit its field.
         """
         known = {field.name for field in self.fields}
         for name in values:
             if name not in known:
-                there = ", ".join(field.name for field in self.fields) or "none"
-                raise ValueError(f"{self.name} has no field {name!r}; its fields: {there}")
+                names = ", ".join(field.name for field in self.fields) or "none"
+                raise ValueError(f"{self.name} has no field {name!r}; its fields: {names}")
         record = bytearray(self._size)
         record[:_HEAD] = head
         data = b""
@@ -68,11 +68,11 @@ class Layout:
                 raise ValueError(f"{self.name}: {value!r} is no value of {field.type} {field.name}") from error
         if not data:
             return bytes(record)
-        # the room is that of the padded structure and the data, which begins before the padding
+        # the record has room for the padded structure and the data, which begins before the padding
         return bytes(record[: self.end]) + data.ljust(self._size - self.end + len(data), b"\0")
 
 
-layout_of = lru_cache(maxsize=1024)(Layout)  # of an event, which is the same for all kernels of a build
+layout_of = lru_cache(maxsize=1024)(Layout)  # an event is the same object for all kernels of a build
 
 
 def _alignment(field: Field) -> int:
@@ -127,7 +127,7 @@ def _fixed(field: Field, value: FieldValue, intern: Intern) -> bytes:
 
 
 def _elements(field: Field, value: FieldValue) -> bytes:
-    """Return what of an array is not zero: a text, cut so that its NUL fits, as strscpy() does, or numbers."""
+    """Return the contents of an array: a text, cut so that its NUL fits, as strscpy() does, or numbers."""
     if isinstance(value, str):
         return _text(value)[: field.size - 1]
     if isinstance(value, bytes):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.static.allocations import EXEC, FORK, Allocation
-from kprobe_sim.events.static.emission import Emission
+from kprobe_sim.events.static.emission import Context, Emission
 from kprobe_sim.events.static.static_record import FieldValue
 from kprobe_sim.events.static.syscall_numbers import syscall_number
 from kprobe_sim.events.static.user_memory import user_value
@@ -41,17 +41,17 @@ class SystemCall:
         self.cpu = cpu
         self.returns: int | None = 0
         self.memory: dict[int, bytes] = {}
-        found = []
-        at = _USER_START
+        registers = []
+        address = _USER_START
         for value in args:
             if isinstance(value, int):
-                found.append(value & _MASK)
+                registers.append(value & _MASK)
                 continue
             text = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value) + b"\0"
-            self.memory[at] = text
-            found.append(at)
-            at += -(-len(text) // 8) * 8
-        self.args = tuple(found)
+            self.memory[address] = text
+            registers.append(address)
+            address += -(-len(text) // 8) * 8
+        self.args = tuple(registers)
 
 
 class TaskLife:
@@ -65,11 +65,12 @@ class TaskLife:
     def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
         """Emit an event, if the kernel has it; fields that its version of it lacks are left out."""
         statics = self._statics
-        if name != "sched_switch" and not statics.is_wanted(system, name):
+        if name != "sched_switch" and not statics.is_enabled(system, name):
             return
         if statics.has(system, name):
             known = {field.name for field in statics.event(f"{system}/{name}").filter_fields()}
-            statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
+            fields = {key: value for key, value in fields.items() if key in known}
+            statics.emit(f"{system}/{name}", task, fields, Context(cpu=cpu))
 
     def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
         """task_newtask, sched_process_fork, sched_wakeup_new; before them what is allocated."""
@@ -116,10 +117,10 @@ class TaskLife:
         self._emit("task", "task_rename", task, renamed, cpu)
 
     def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
-        if not self._statics.is_wanted("kmem", "kmalloc"):
+        if not self._statics.is_enabled("kmem", "kmalloc"):
             return
-        for number, (place, size, given, flags) in enumerate(allocations):
-            name, _, offset = place.partition("+")
+        for number, (caller, size, given, flags) in enumerate(allocations):
+            name, _, offset = caller.partition("+")
             address = self._machine.symbols.lookup(name)[0].address + int(offset, 16)
             fields: Fields = {
                 "call_site": address,
@@ -139,7 +140,7 @@ class TaskLife:
             self._emit("sched", "sched_process_wait", task, fields, cpu)
 
     def exit(self, task: Task, cpu: int, last: bool | None = None) -> None:
-        """sched_process_exit; `last`: no other thread of its process is left (default: it's the leader)."""
+        """sched_process_exit; `last`: no other thread of its process is left (default: the task is the leader)."""
         if last is None:
             last = task.tgid in (None, task.pid)
         gone: Fields = {
@@ -180,7 +181,7 @@ class TaskLife:
         memory: Mapping[int, bytes],
         cpu: int,
     ) -> Iterator[SystemCall]:
-        """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what is done within, then both exits."""
+        """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what happens within, then both exits."""
         call = self.enter(name, task, args, memory, cpu)
         call.returns = returns
         yield call
@@ -190,7 +191,7 @@ class TaskLife:
     def enter(
         self, name: str, task: Task, args: Sequence[int | str | bytes], memory: Mapping[int, bytes], cpu: int = 0
     ) -> SystemCall:
-        """Let a task enter a system call, which it is in until it leaves."""
+        """Let a task enter a system call, in which it stays until it leaves."""
         number = syscall_number(name)
         if number is None:
             raise ValueError(f"x86-64 has no system call {name!r}")
@@ -198,28 +199,28 @@ class TaskLife:
         call.memory.update(memory)
         with self._machine.condition:
             if self._shows("enter", name):
-                whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
-                self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
+                arguments = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
+                self._emit_both("enter", call, task, {"id": number, "args": arguments}, self._entry(call))
         return call
 
     def leaves(self, name: str) -> bool:
-        """True if it shows that a task leaves that system call."""
+        """Return True if an enabled event shows that a task leaves that system call."""
         return self._shows("exit", name)
 
     def _shows(self, which: str, name: str) -> bool:
-        wanted = self._statics.is_wanted
-        return wanted("raw_syscalls", f"sys_{which}") or wanted("syscalls", f"sys_{which}_{name}")
+        is_enabled = self._statics.is_enabled
+        return is_enabled("raw_syscalls", f"sys_{which}") or is_enabled("syscalls", f"sys_{which}_{name}")
 
     def leave(self, call: SystemCall, task: Task, result: int) -> None:
-        """Let a task return from a system call: the one that made it, or a child that begins with that."""
+        """Let a task return from a system call: the task that made it, or a child whose first act is the return."""
         with self._machine.condition:
             if self._shows("exit", call.name):
-                own = {**self._number(f"sys_exit_{call.name}", call.number), "ret": result}
-                self._both("exit", call, task, {"id": call.number, "ret": result}, own)
+                specific = {**self._number(f"sys_exit_{call.name}", call.number), "ret": result}
+                self._emit_both("exit", call, task, {"id": call.number, "ret": result}, specific)
 
-    def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
-        """Both events hang on one tracepoint: first comes what was enabled first."""
-        names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", own)]
+    def _emit_both(self, which: str, call: SystemCall, task: Task, raw: Fields, specific: Fields) -> None:
+        """Emit both events, which share one tracepoint: the one that was enabled first comes first."""
+        names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", specific)]
         if self._top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
             names.reverse()
         self._machine.user_memory = call.memory

@@ -24,7 +24,7 @@ LATE = (  # what a kernel imports when it needs it
     "builds.portable.cache",
     "builds.portable.found",
     "builds.portable.installed",
-    "probes.of_2009.kprobes",
+    "probes.patch_2009.kprobes",
     "events.hist.files",
     "events.hist.synthetic",
     "probes.hits.program_hits",

@@ -32,10 +32,10 @@ _STRING_SOURCES = (From.IMMEDIATE, From.COMM, From.TEXT, From.FIELD)
 
 
 class Store(Enum):
-    """How the fetched value is kept in the record."""
+    """How the fetched value is stored in the record."""
 
     RAW = "raw"  # the value itself
-    MEMORY = "memory"  # what stands at the last dereference
+    MEMORY = "memory"  # what the last dereference reads
     USER_MEMORY = "user memory"
     STRING = "string"
     USER_STRING = "user string"
@@ -46,9 +46,9 @@ class FetchArg(NamedTuple):
     """A compiled argument.
 
     `length` is that of an array, 0 for none; `offset` and `size` are bytes within the arguments of the record.
-    `text` is the expression as written (with its type).  `last_is_stored` says that the last dereference is done by
-    the store itself (memory and plain strings); otherwise the store works on the value that all of them lead to.
-    `bits` is a bitfield's (width, position).
+    `text` is the expression as written, with its type.  `last_is_stored`: the store does the last dereference itself
+    (memory and plain strings); otherwise it works on the value after all dereferences.  `bits` is a bitfield's
+    (width, position).
     """
 
     name: str
@@ -100,15 +100,15 @@ def _split_type(body: str, column: int) -> tuple[str, _TypeText]:
 
 
 def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType:
-    own = scope.own
-    if (own is None or not own.comm_has_any_type) and (
+    sources = scope.sources
+    if (sources is None or not sources.comm_has_any_type) and (
         expression in ("$comm", "$COMM") or expression.startswith('\\"')
     ):
         if written.length or written.text not in (None, "string"):
             raise Refusal(scope.gates.string_type_message, written.column)
         return STRING_TYPE
     found = find_type(written.text, scope.gates)
-    if found is None or (own is not None and written.text in own.unknown_types):
+    if found is None or (sources is not None and written.text in sources.unknown_types):
         raise Refusal("BAD_TYPE", written.column)
     return found
 
@@ -116,7 +116,7 @@ def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType
 def _string_store(
     fetch_type: FetchType, length: int, expression: Expression, type_column: int
 ) -> tuple[Store, bool, int]:
-    """Return how a string is kept, whether the last dereference belongs to the store, and the slot it takes."""
+    """Return how a string is stored, whether the store does the last dereference, and its slot."""
     read = expression.read
     kind = None if expression.derefs else expression.source.kind
     symbol_name = fetch_type.name == "symstr"
@@ -126,18 +126,18 @@ def _string_store(
     elif not read and kind not in _STRING_SOURCES:
         raise Refusal("BAD_STRING", type_column)
     slot = expression.slot
-    own_slot = symbol_name or not read or length > 0
-    if own_slot:
+    takes_slot = symbol_name or not read or length > 0
+    if takes_slot:
         slot += 1
         if slot == LAST_SLOT:
             raise Refusal("TOO_MANY_OPS", expression.column)
-    if fetch_type.name == "ustring" or (read and not own_slot and read.user):
-        return Store.USER_STRING, not own_slot, slot
-    return (Store.SYMBOL_NAME if symbol_name else Store.STRING), not own_slot, slot
+    if fetch_type.name == "ustring" or (read and not takes_slot and read.user):
+        return Store.USER_STRING, not takes_slot, slot
+    return (Store.SYMBOL_NAME if symbol_name else Store.STRING), not takes_slot, slot
 
 
 def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | None:
-    """Read bWIDTH@POSITION/SIZE; the size is already known to be good."""
+    """Read bWIDTH@POSITION/SIZE; the size was checked before."""
     text = written.text
     if text is None or not text.startswith("b"):
         return None
@@ -152,7 +152,7 @@ def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | Non
 
 
 def _bits(written: _TypeText, size: int, expression: Expression, slot: int) -> tuple[int, int] | None:
-    """Return the width and position of the bits to take: those written, else those of BTF's bitfield."""
+    """Return the width and position of the bits to take: the written ones, else those of BTF's bitfield."""
     bits = _bitfield(written, size, slot)
     if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
         bits = expression.bits
@@ -162,7 +162,7 @@ def _bits(written: _TypeText, size: int, expression: Expression, slot: int) -> t
 
 
 def _number_store(expression: Expression) -> tuple[Store, bool, int]:
-    """Return how a number is stored, whether its last dereference does that, and the instruction."""
+    """Return how a number is stored, whether the store does the last dereference, and its slot."""
     if read := expression.read:
         return Store.USER_MEMORY if read.user else Store.MEMORY, True, expression.slot
     slot = expression.slot + 1
@@ -174,7 +174,7 @@ def _number_store(expression: Expression) -> tuple[Store, bool, int]:
 def _adapt(
     fetch_type: FetchType, written: _TypeText, expression: Expression, scope: Scope
 ) -> tuple[FetchType, Expression]:
-    """Take the type that BTF gives, or, for a string, the read through a char *."""
+    """Use the type that BTF gives, or, for a string, add the read through a char *."""
     types, kind = scope.function.types, expression.type
     if types is None or kind is None:
         return fetch_type, expression
@@ -200,7 +200,7 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     fetch_type = _choose_type(text, written, scope)
     size = fetch_type.size * (written.length or 1)
     most = _MAX_EVENT_SIZE if gates.event_size_limited else sys.maxsize
-    if offset + size > most and not gates.caret_shift:  # later kernels look at the size after the expression
+    if offset + size > most and not gates.caret_shift:  # later kernels check the size after the expression
         raise Refusal("EVENT_TOO_BIG", column)
     expression = read_expression(text, scope, column)
     if expression.type is not None:
@@ -224,7 +224,7 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
 
 
 def compile_argument(token: str, position: int, offset: int, names: Collection[str], scope: Scope) -> FetchArg:
-    """Compile argument number `position` (from 0) whose field stands at `offset` of the record's arguments.
+    """Compile argument number `position` (from 0), whose field is at `offset` of the record's arguments.
 
     `names` are those of the arguments before it.  Raises Refusal with the column within the token.
     """

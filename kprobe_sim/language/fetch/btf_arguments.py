@@ -1,4 +1,4 @@
-"""Arguments by their names in C: `filename`, `how->flags`, `$retval` with its type, `$arg*`.
+"""Arguments by their C names: `filename`, `how->flags`, `$retval` with its type, `$arg*`.
 
 Sources: kernel/trace/trace_probe.c and trace_btf.c of 6.12.117 and 7.2.13 (parse_btf_arg, parse_btf_field,
 traceprobe_expand_meta_args); fixtures/definitions; docs/kernel/arguments.md#names-of-parameters.
@@ -14,22 +14,22 @@ from kprobe_sim.language.primitives.kstrto import UINT_MAX, is_digit
 from kprobe_sim.language.primitives.refusal import Refusal
 from kprobe_sim.named_tuple import NamedTuple
 
-LAST_SLOT = 15  # an argument compiles to at most 16 fetch instructions, the last of which only marks the end
-_EXPANDED_SIZE = 128  # bytes for all arguments that are written out, NULs included
-_FIRST = 2  # the token that the first argument is
+LAST_SLOT = 15  # an argument compiles to at most 16 fetch instructions; the last only marks the end
+_EXPANDED_SIZE = 128  # bytes for all expanded arguments, NULs included
+_FIRST = 2  # the number of the first argument's token
 
 
 class Function(NamedTuple):
-    """What BTF says about the probed function: `signature` is None where it knows nothing of it."""
+    """What BTF says about the probed function: `signature` is None if it doesn't know the function."""
 
     types: PrototypeTable | None = None
     signature: Signature | None = None
 
 
 class Path(NamedTuple):
-    """Fields followed: the offset of each read of memory, the type at the end, and a bitfield's (width, position).
+    """A path of fields: the offset of each read of memory, the type at its end, and a bitfield's (width, position).
 
-    `column` is where the last field stands.
+    `column` is that of the last field.
     """
 
     offsets: tuple[int, ...]
@@ -38,8 +38,8 @@ class Path(NamedTuple):
     column: int
 
 
-class Found(NamedTuple):
-    """A variable found: `parameter` by its index (None: the return value), and what its fields lead to.
+class Variable(NamedTuple):
+    """A variable of a function: the index of its `parameter` (None: the return value), and where its fields lead.
 
     `type` is None where BTF doesn't know the function.
     """
@@ -53,18 +53,18 @@ class Found(NamedTuple):
 
 def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
     """Split NAME->REST or NAME.REST; return name, rest (None: no more) and whether an arrow stood between."""
-    at = min((at for at in (text.find("."), text.find("-")) if at >= 0), default=-1)
-    if at < 0:
+    end = min((position for position in (text.find("."), text.find("-")) if position >= 0), default=-1)
+    if end < 0:
         return text, None, False
-    if text.startswith("->", at):
-        return text[:at], text[at + 2 :], True
-    if text[at] == ".":
-        return text[:at], text[at + 1 :], False
-    raise Refusal("BAD_HYPHEN", column + at)
+    if text.startswith("->", end):
+        return text[:end], text[end + 2 :], True
+    if text[end] == ".":
+        return text[:end], text[end + 1 :], False
+    raise Refusal("BAD_HYPHEN", column + end)
 
 
 def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
-    """Split a variable from its fields; return the name, the fields (None: none) and where these stand."""
+    """Split a variable from its fields; return the name, the fields (None: none) and their column."""
     name, rest, arrow = split_field(text, column)
     after = column + len(name) + (2 if arrow else 1)
     if rest is not None and not arrow:
@@ -72,7 +72,7 @@ def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
     return name, rest, after
 
 
-def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Found:
+def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Variable:
     """Find what NAME[->FIELD[.FIELD]..] or $retval[->FIELD..] means.  Raises Refusal."""
     name, rest, after = split_variable(text, column)
     types, signature = function
@@ -81,7 +81,7 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
         if types is None or signature is None:
             if rest is not None:
                 raise Refusal("NO_BTF_ENTRY", after)
-            return Found(None, (), None, (0, 0), column)
+            return Variable(None, (), None, (0, 0), column)
         if signature.returns == VOID:
             raise Refusal("NO_RETVAL", column)
         kind = signature.returns
@@ -95,8 +95,8 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
         kind = signature.parameters[index][1]
     kind = types.resolve(kind)
     if rest is None:
-        return Found(index, (), kind, (0, 0), column)
-    return Found(index, *follow_fields(types, rest, after, pointer=kind))
+        return Variable(index, (), kind, (0, 0), column)
+    return Variable(index, *follow_fields(types, rest, after, pointer=kind))
 
 
 def follow_fields(
@@ -153,7 +153,7 @@ def find_field(types: PrototypeTable, kind: int, text: str, column: int) -> tupl
 
 
 def type_name(types: PrototypeTable, kind: int) -> str | None:
-    """Return the fetch type that a variable of a type takes when none is given; None for the default."""
+    """Return the default fetch type of a variable, by its C type; None for x64."""
     letter = types.letter(kind)
     if letter in "eE*":
         return {"e": "s32", "E": "s64", "*": "x64"}[letter]
@@ -179,18 +179,18 @@ def points_to_characters(types: PrototypeTable, kind: int) -> bool:
 
 
 def expand_arguments(words: Sequence[str], function: Function, gates: Gates, *, reachable: bool) -> list[str] | None:
-    """Write out $argN and $arg* where they stand without a name; return None if there is nothing to write out.
+    """Expand $argN and $arg* where they have no name; return None if there are none.
 
     `reachable`: the probe is on a function's entry or return.  Raises Refusal with the token.
     """
     star = None
-    found = False
+    has_any = False
     for position, word in enumerate(words):
         if not word.startswith("$arg"):
             continue
         if not reachable:
             raise Refusal("NOFENTRY_ARGS", 0, position + _FIRST)
-        found = True
+        has_any = True
         if is_digit(word, 4):
             continue
         if word[4:5] != "*":
@@ -198,7 +198,7 @@ def expand_arguments(words: Sequence[str], function: Function, gates: Gates, *, 
         if star is not None:
             raise Refusal("DOUBLE_ARGS", 0, position + _FIRST)
         star = position
-    if not found:
+    if not has_any:
         return None
     names = [name for name, _ in function.signature.parameters] if function.signature else []
     if not names:
@@ -229,7 +229,7 @@ def _expanded(words: Sequence[str], names: Sequence[str], star: int | None, gate
             for index in range(len(names)):
                 take(index, "", token)
         elif word.startswith("$arg"):
-            end = next((at for at in range(4, len(word)) if not is_digit(word, at)), len(word))
+            end = next((index for index in range(4, len(word)) if not is_digit(word, index)), len(word))
             number = int(word[4:end]) & UINT_MAX
             if word[end : end + 1] not in ("", ":"):
                 raise Refusal("BAD_VAR_SUFFIX", 0, token)

@@ -1,8 +1,8 @@
-"""Records made only from the arguments of a call, for probes that look at nothing else.
+"""Records made only from the arguments of a call, for probes that read nothing else.
 
-What most probes on functions fetch is in registers by the calling convention, and the strings that these point to.  A
-call states both, so that neither registers nor memory have to be laid out.  Whatever a call doesn't state is left to
-`evaluate`, whose records these are.
+Most probes on functions fetch arguments in registers, and the strings that these point to.  A call states both, so
+neither registers nor memory have to be laid out.  What a call doesn't state is left to `evaluate`, which makes the same
+records.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.language.fetch.argument import FetchArg, Store
-from kprobe_sim.language.fetch.evaluate import ARGUMENT_REGISTERS, bits_of, layout_of
-from kprobe_sim.language.fetch.expression import Deref, From
+from kprobe_sim.language.fetch.evaluate import bits_of, layout_of
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS, Deref, From
 from kprobe_sim.language.fetch.strings import MAX_STRING
 
 Stated = Sequence[int | str | bytes]  # a call's arguments
-Filled = Sequence[tuple[str, int]]  # the registers that they are in, with the bits that each of them fills
-# A call's arguments, where they are, the task's name and what the record begins with -> the record, or None.
+Filled = Sequence[tuple[str, int]]  # the registers of the arguments, with the bits that each fills
+# A call's arguments, their registers, the task's name and the numbers at the record's start -> the record, or None.
 Direct = Callable[[Stated, Filled, bytes, tuple[int, ...]], bytes | None]
 _FromCall = Callable[[Stated, Filled, bytes], int | bytes]
 _START = Deref(0)
@@ -28,9 +28,9 @@ class _Unstated(Exception):
 
 
 def compile_direct(arguments: Sequence[FetchArg], start: int, gates: Gates) -> Direct | None:
-    """Compile the arguments of a probe, which begin at byte `start` of its record; None if they look at more."""
+    """Compile the arguments of a probe, which begin at byte `start` of its record; None if they read more than that."""
     if gates.early and any(argument.expression.source.kind is From.COMM for argument in arguments):
-        return None  # whose NUL isn't counted
+        return None  # its NUL isn't counted
     takes = [_text(argument) if argument.is_dynamic else _number(argument) for argument in arguments]
     known = [take for take in takes if take is not None]
     if len(known) < len(takes):
@@ -57,7 +57,7 @@ def compile_direct(arguments: Sequence[FetchArg], start: int, gates: Gates) -> D
 
 
 def _index(argument: FetchArg) -> int | None:
-    """Return which of the function's arguments a fetch begins with; None if it is none in a register."""
+    """Return the number of the function's argument that a fetch starts from; None if that isn't in a register."""
     source = argument.expression.source
     if source.kind is From.REGISTER and source.text in ARGUMENT_REGISTERS:
         return ARGUMENT_REGISTERS.index(source.text)

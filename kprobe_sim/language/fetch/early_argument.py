@@ -1,6 +1,6 @@
-"""Fetch arguments as kernels before 4.20 parse them: for each type and source there is a function, or none.
+"""Fetch arguments as kernels before 4.20 parse them: each type and source has its fetch function, or none.
 
-What goes wrong has an errno and a line in the kernel's log; there is no error_log, and nobody counts columns.
+A fault has an errno and a line in the kernel's log; there are no error_log and no columns.
 Sources: kernel/trace/trace_probe.c of 3.2 to 4.19; fixtures/definitions of these.
 """
 
@@ -10,7 +10,16 @@ import errno
 from collections.abc import Collection
 
 from kprobe_sim.language.fetch.argument import MAX_ARGUMENTS, RESERVED, FetchArg, Store
-from kprobe_sim.language.fetch.expression import I386_REGISTERS, REGISTERS, Deref, Expression, From, Scope, Source
+from kprobe_sim.language.fetch.expression import (
+    ARGUMENT_REGISTERS,
+    I386_REGISTERS,
+    REGISTERS,
+    Deref,
+    Expression,
+    From,
+    Scope,
+    Source,
+)
 from kprobe_sim.language.fetch.types import STRING_TYPE, FetchType, early_type
 from kprobe_sim.language.primitives.kstrto import (
     is_digit,
@@ -25,20 +34,19 @@ from kprobe_sim.language.primitives.refusal import Printed
 
 _ROOM = 63  # bytes of an expression
 _MAX_NUMBER = 16  # of $argN
-_IN_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 
 
 def split_symbol(text: str, *, signed: bool) -> tuple[str, int]:
     """Split SYM+OFFS, where `signed` SYM-OFFS too.  Raises OSError (EINVAL, ERANGE) for a bad offset."""
-    places = [at for at in (text.find("+"), text.find("-") if signed else -1) if at >= 0]
-    if not places:
+    signs = [position for position in (text.find("+"), text.find("-") if signed else -1) if position >= 0]
+    if not signs:
         return text, 0
-    at = min(places)
-    return text[:at], kstrtol(text[at:]) if signed else kstrtoul(text[at + 1 :])
+    sign = min(signs)
+    return text[:sign], kstrtol(text[sign:]) if signed else kstrtoul(text[sign + 1 :])
 
 
 def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
-    """Read $VARIABLE; None where its value isn't had as that type.  Raises OSError."""
+    """Read $VARIABLE; return None if its value can't be fetched as that type.  Raises OSError."""
     wrong = OSError(errno.EINVAL, name)
     if name == "retval":
         if not scope.is_return:
@@ -50,7 +58,7 @@ def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
         return Source(From.STACK_POINTER)
     if name.startswith("stack") and is_digit(name, 5):
         number = kstrtoul(name[5:], 10)
-        if scope.own is None and number > scope.stack_size // scope.gates.word_size:
+        if scope.sources is None and number > scope.stack_size // scope.gates.word_size:
             raise wrong
         return None if kind.is_string else Source(From.STACK, number=number)
     if scope.gates.early_arguments and name.startswith("arg") and is_digit(name, 3):
@@ -66,9 +74,9 @@ def _argument(number: int) -> Source:
     """Return where argument `number` (from 0) of a function is at its entry.  Raises OSError."""
     if number > _MAX_NUMBER:
         raise OSError(errno.EINVAL, f"arg{number}")
-    if number < len(_IN_REGISTERS):
-        return Source(From.REGISTER, _IN_REGISTERS[number])
-    return Source(From.STACK, number=number - len(_IN_REGISTERS) + 1)
+    if number < len(ARGUMENT_REGISTERS):
+        return Source(From.REGISTER, ARGUMENT_REGISTERS[number])
+    return Source(From.STACK, number=number - len(ARGUMENT_REGISTERS) + 1)
 
 
 def _memory(text: str, scope: Scope) -> Expression | None:
@@ -76,7 +84,7 @@ def _memory(text: str, scope: Scope) -> Expression | None:
     if is_digit(text, 0):
         number = read_ulong(text, scope.gates.word_size)
         return Expression(Source(From.IMMEDIATE, number=number), (Deref(0),), 0, 0)
-    if scope.own is not None:  # a program's: @+OFFSET in its file
+    if scope.sources is not None:  # a program's: @+OFFSET in its file
         if not text.startswith("+"):
             raise OSError(errno.EINVAL, text)
         return Expression(Source(From.FILE_OFFSET, number=kstrtol(text[1:])), (Deref(0),), 0, 0)
@@ -87,9 +95,9 @@ def _memory(text: str, scope: Scope) -> Expression | None:
 
 
 def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
-    """Read an expression; None where nothing gives it as that type.  Raises OSError."""
+    """Read an expression; return None if nothing fetches it as that type.  Raises OSError."""
     first = text[:1]
-    if scope.own is not None and first != "%" and not scope.gates.uprobe_memory:
+    if scope.sources is not None and first != "%" and not scope.gates.uprobe_memory:
         raise OSError(errno.EINVAL, text)
     if first == "$":
         variable = _variable(text[1:], kind, scope)
@@ -108,13 +116,13 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
             return None
         base = early_type(None, scope.gates)
         assert base is not None
-        found = _read_whole(inner, base, scope)
-        return found._replace(derefs=(*found.derefs, Deref(distance)))
+        inner_expression = _read_expression(inner, base, scope)
+        return inner_expression._replace(derefs=(*inner_expression.derefs, Deref(distance)))
     return None
 
 
-def _read_whole(text: str, kind: FetchType, scope: Scope) -> Expression:
-    """Read an expression that there has to be a way to fetch.  Raises Printed or OSError."""
+def _read_expression(text: str, kind: FetchType, scope: Scope) -> Expression:
+    """Read an expression that something can fetch as that type.  Raises Printed or OSError."""
     found = _read(text, kind, scope)
     if found is None:
         raise Printed(errno.EINVAL, f"{kind.name} type has no corresponding fetch method.", source="trace_probe")
@@ -136,7 +144,7 @@ def _bitfield(text: str | None, kind: FetchType) -> tuple[int, int] | None:
 def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
     if len(body) > _ROOM:
         raise Printed(errno.ENOSPC, f"Argument is too long.: {body}", source="trace_probe")
-    if scope.gates.number_texts == "untyped":  # the listing is made anew: what follows the last brace is lost
+    if scope.gates.number_texts == "untyped":  # the kernel writes the listing anew: what follows the last brace is lost
         body = body[: body.rfind(")") + 1] or body if body[:1] in ("+", "-") else body
         text, colon, rest = body, "", ""
     else:
@@ -147,14 +155,14 @@ def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
         kind = STRING_TYPE
     if kind is None:
         raise Printed(errno.EINVAL, f"Unsupported type: {written}", source="trace_probe")
-    expression = _read_whole(text, kind, scope)
+    expression = _read_expression(text, kind, scope)
     bits = _bitfield(written, kind)
     store = Store.STRING if kind.is_string else Store.MEMORY if expression.derefs else Store.RAW
     return FetchArg(name, body, kind, 0, expression, store, bool(expression.derefs), bits, offset, kind.size)
 
 
 def compile_early(word: str, position: int, offset: int, names: Collection[str], scope: Scope) -> FetchArg:
-    """Compile argument number `position` (from 0), whose field stands at `offset` of the record's arguments.
+    """Compile argument number `position` (from 0), whose field is at `offset` of the record's arguments.
 
     `names` are those of the arguments before it.  Raises Printed.
     """
@@ -180,11 +188,11 @@ def compile_early(word: str, position: int, offset: int, names: Collection[str],
 
 
 def compile_all_early(words: list[str], scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line; more than there may be are dropped.  Raises Printed."""
+    """Compile the arguments of a line; those beyond the limit are dropped.  Raises Printed."""
     arguments: list[FetchArg] = []
     offset = 0
     for position, word in enumerate(words[:MAX_ARGUMENTS]):
-        argument = compile_early(word, position, offset, {one.name for one in arguments}, scope)
+        argument = compile_early(word, position, offset, {known.name for known in arguments}, scope)
         arguments.append(argument)
         offset += argument.size
     return tuple(arguments)

@@ -1,7 +1,7 @@
-"""Evaluation of fetch arguments: from a machine state to the bytes of a record.
+"""Evaluation of fetch arguments: a machine state -> the bytes of a record.
 
-An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
-there, and know it (`SparseBytes`); at a kernel address a number is what its register held.
+An argument is compiled once into a closure.  A failed read leaves whatever the buffer held: records are zero there, and
+mark it (`SparseBytes`); at a kernel address a number is what its register held.
 Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
 """
 
@@ -14,32 +14,31 @@ from functools import cache
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.language.fetch.argument import FetchArg, Store
 from kprobe_sim.language.fetch.event_field import compile_field
-from kprobe_sim.language.fetch.expression import Deref, From, Source
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS, Deref, From, Source
 from kprobe_sim.language.fetch.faults import CountedMemory, Faults, plain
-from kprobe_sim.language.fetch.strings import Text, compile_plain_string, compile_string, place_texts
+from kprobe_sim.language.fetch.strings import Text, compile_plain_string, compile_string, lay_out_texts
 from kprobe_sim.language.primitives.kstrto import ULONG_MAX
 from kprobe_sim.machine.state import State, fetch, is_kernels
 from kprobe_sim.machine.symbol_text import Covering
 from kprobe_sim.records.scratch_page import Hole, SparseBytes
 
 Value = Callable[[State], int | None]
-# A state and what the record begins with (type, flags, preemption depth, pid, addresses) -> the record.
+# A state and the numbers at the record's start (type, flags, preemption depth, pid, addresses) -> the record.
 Evaluate = Callable[[State, tuple[int, ...]], bytes]
-ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _COMMON_SIZE = 8  # bytes of the fields that all events have
 _LOCATION = 4  # bytes of a string's location
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def _stack_word(index: int, stack_size: int) -> Value:
-    """Return the closure for a word of the stack; `stack_size` is THREAD_SIZE, to which stacks are aligned."""
+    """Return the closure for a word of the stack; `stack_size` is THREAD_SIZE, by which stacks are aligned."""
 
     def value(state: State) -> int:
         if index < len(state.stack):
             return state.stack[index]
         pointer = state.registers.get("sp", 0)
         address = pointer + 8 * index
-        if (address ^ pointer) // stack_size:  # not of this stack (regs_within_kernel_stack)
+        if (address ^ pointer) // stack_size:  # beyond this stack (regs_within_kernel_stack)
             return 0
         return int.from_bytes(plain(state.memory).read(address, 8) or b"", "little")
 
@@ -62,7 +61,7 @@ def _at_entry(value: Value) -> Value:
 
 
 def _source(source: Source, stack_size: int) -> Value:
-    """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
+    """Return the closure for the start of a fetch; immediate strings have no address: `strings` handles them."""
     number = source.number & ULONG_MAX
     match source.kind:
         case From.REGISTER | From.STACK_POINTER:
@@ -109,7 +108,7 @@ def _follow(value: Value, deref: Deref) -> Value:
 
 
 def _value(argument: FetchArg, stack_size: int) -> Value:
-    """Return the closure for the value that the store works on; an array's begins before the last dereference."""
+    """Return the closure for the value that the store works on: of an array, before the last dereference."""
     derefs = argument.expression.derefs
     value = _source(argument.expression.source, stack_size)
     for deref in derefs[:-1] if argument.last_is_stored or argument.length else derefs:
@@ -118,7 +117,7 @@ def _value(argument: FetchArg, stack_size: int) -> Value:
 
 
 def bits_of(argument: FetchArg) -> Callable[[int], int]:
-    """Return what takes a bitfield out of a number of the type's width."""
+    """Return a function that takes a bitfield out of a number of the type's width."""
     mask = (1 << 8 * argument.type.size) - 1
     if argument.bits is None:
         return lambda number: number & mask
@@ -128,9 +127,9 @@ def bits_of(argument: FetchArg) -> Callable[[int], int]:
 
 
 def _failed(argument: FetchArg, gates: Gates) -> Callable[[State, int], int | None]:
-    """Return what tells the number that a failed read at an address stores; None if it leaves what was there.
+    """Return a function for the number that a failed read at an address stores, None if the buffer stays as it was.
 
-    Source: copy_from_kernel_nofault(), whose loads of more than a byte store their register, read or not.
+    Source: copy_from_kernel_nofault(), whose loads of more than a byte store their register even if they fail.
     """
     if gates.early:
         return lambda state, address: 0
@@ -157,7 +156,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
     value = _value(argument, stack_size)
     take = bits_of(argument)
     size = argument.type.size
-    untouched: int | Hole = 0 if gates.early else Hole(0, size)  # early kernels store 0 for what they can't read
+    untouched: int | Hole = 0 if gates.early else Hole(0, size)  # early kernels store 0 where a read fails
     if argument.store is Store.RAW:
 
         def raw(state: State) -> int | Hole:
@@ -168,7 +167,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
 
     offset, user, _ = argument.expression.derefs[-1]
     is_whole = gates.early or argument.bits is None
-    unread = untouched if is_whole else Hole(0, size, take)  # the bits are taken of what is there
+    unread = untouched if is_whole else Hole(0, size, take)  # the bits are taken from what the buffer held
     failed = _failed(argument, gates)
 
     def memory(state: State) -> int | Hole:
@@ -184,7 +183,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
 
 
 def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | SparseBytes]:
-    """Compile an array of numbers, each read by itself."""
+    """Compile an array of numbers, each read separately."""
     value = _value(argument, stack_size)
     take = bits_of(argument)
     size = argument.type.size
@@ -220,14 +219,14 @@ def compile_arguments(
 ) -> Evaluate:
     """Compile the arguments of a probe, which begin at byte `start` of its record; `stack_size` is a stack's, in bytes.
 
-    The result makes whole records.  What a hit nearly always finds is done by itself; anything else, such as a read
-    that fails, is left to `compile_exactly`.
+    The result makes entire records.  It handles what a hit nearly always finds; anything else, such as a failed read,
+    is left to `compile_exactly`.
     """
     layout = layout_of(arguments, start)
     pack, fixed_end = layout.pack, layout.size
     if not arguments:
         return lambda state, head: pack(*head)
-    places = [index for index, argument in enumerate(arguments) if argument.is_dynamic]
+    strings = [index for index, argument in enumerate(arguments) if argument.is_dynamic]
     arrays = [index for index, argument in enumerate(arguments) if argument.length and not argument.is_dynamic]
     fetches: list[Callable[[State], int | bytes | Hole | None]] = [
         compile_plain_string(argument, _value(argument, stack_size), gates)
@@ -243,7 +242,7 @@ def compile_arguments(
     def evaluate(state: State, head: tuple[int, ...]) -> bytes:
         values = [fetch(state) for fetch in fetches]
         end, tail = fixed_end, b""
-        for index in places:
+        for index in strings:
             text = values[index]
             if not isinstance(text, bytes):
                 return exact()(state, head)
@@ -255,21 +254,21 @@ def compile_arguments(
                 return exact()(state, head)
         try:
             return pack(*head, *values) + tail
-        except struct.error:  # a hole is no number
+        except struct.error:  # a hole isn't a number
             return exact()(state, head)
 
     return evaluate
 
 
 def compile_counted(evaluate: Evaluate, exactly: Evaluate, rule: Faults, count: Callable[[int], None]) -> Evaluate:
-    """Return what evaluates as `evaluate` and `exactly` do, and tells how many page faults there were."""
+    """Return an evaluation that does the same as `evaluate` and `exactly`, and reports the number of page faults."""
 
     def counted(state: State, head: tuple[int, ...]) -> bytes:
         memory = CountedMemory(state.memory, rule)
         seen = state._replace(memory=memory)
         record = evaluate(seen, head)
         if memory.faults:
-            memory.faults = 0  # some were tried twice, others left out
+            memory.faults = 0  # some reads were tried twice, others left out
             record = exactly(seen, head)
         count(memory.faults)
         return record
@@ -280,7 +279,7 @@ def compile_counted(evaluate: Evaluate, exactly: Evaluate, rule: Faults, count: 
 def compile_exactly(
     arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates, stack_size: int
 ) -> Evaluate:
-    """Compile the arguments of a probe likewise, with all that can happen to them: the rule for `compile_arguments`."""
+    """Compile the arguments of a probe for everything that can happen to them; `compile_arguments` does the same."""
     texts: dict[int, Callable[[State], Text]] = {}
     others: dict[int, Callable[[State], int | bytes | Hole]] = {}
     for index, argument in enumerate(arguments):
@@ -301,7 +300,7 @@ def compile_exactly(
             if isinstance(value, SparseBytes):
                 holes += [hole._replace(offset=offset + hole.offset) for hole in value.holes]
             values[index] = value
-        locations, tail, unwritten = place_texts([text(state) for text in texts.values()], layout.size)
+        locations, tail, unwritten = lay_out_texts([text(state) for text in texts.values()], layout.size)
         for index, location in zip(texts, locations, strict=True):
             values[index] = location if len(location) > _LOCATION else int.from_bytes(location, "little")
         holes += [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
@@ -317,7 +316,7 @@ def _fixed(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
 
 
 def layout_of(arguments: Sequence[FetchArg], start: int) -> struct.Struct:
-    """Return the fixed part of a record, whose arguments begin at byte `start`."""
+    """Return the layout of a record's fixed part, whose arguments begin at byte `start`."""
     codes = ["<HBBi", "Q" * ((start - _COMMON_SIZE) // 8)]
     for argument in arguments:
         if argument.is_dynamic:

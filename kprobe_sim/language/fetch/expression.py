@@ -1,7 +1,7 @@
 """The expression of a fetch argument: a source and the dereferences around it.
 
-Columns count as the kernel counts them, oddities included: the `u` of `+u8(` isn't counted, and the closing brace is
-the last one, whatever follows it.  Sources: docs/kernel/arguments.md#dereferences; fixtures/definitions.
+Columns are the kernel's, oddities included: the `u` of `+u8(` isn't counted, and the closing brace is the last one,
+whatever follows it.  Sources: docs/kernel/arguments.md#dereferences; fixtures/definitions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kprobe_sim.named_tuple import NamedTuple
 _SHARED = ("bx", "cx", "dx", "si", "di", "bp", "ax", "orig_ax", "ip", "cs", "flags", "sp", "ss")
 REGISTERS = frozenset(("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", *_SHARED))
 I386_REGISTERS = frozenset((*_SHARED, "ds", "es", "fs", "gs"))  # regoffset_table in arch/x86/kernel/ptrace.c
+ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
 _WORD = 8  # bytes
 
 
@@ -38,7 +39,7 @@ class From(Enum):
     SYMBOL = "symbol"  # an address found when the probe is registered
     CURRENT = "current"  # the address of the task's task_struct
     FIELD = "field"  # a field of the event that an event probe is attached to
-    FILE_OFFSET = "file offset"  # where that offset of a uprobe's file is mapped
+    FILE_OFFSET = "file offset"  # the address at which that offset of a uprobe's file is mapped
     COMM = "comm"
     TEXT = "text"  # an immediate string
 
@@ -52,9 +53,9 @@ class Source(NamedTuple):
 
 
 class Deref(NamedTuple):
-    """One step through memory: read at value + offset; `user` with the user-space reader.
+    """One step through memory: read at value + offset; `user`: with the user-space reader.
 
-    `per_cpu` reads nothing: it makes a per-CPU variable's address that of this CPU's.
+    `per_cpu` reads nothing: it turns a per-CPU variable's address into that of this CPU's copy.
     """
 
     offset: int
@@ -63,10 +64,10 @@ class Deref(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """A read expression: dereferences innermost first; `slot` is the index of the last fetch instruction.
+    """A parsed expression: dereferences innermost first; `slot` is the index of the last fetch instruction.
 
-    `column` is where the kernel has come to: what it finds wrong later is shown relative to that.
-    `type` is what BTF says that it has (a number of the profile's types), `bits` (width, position) if it is a bitfield.
+    `column` is how far the kernel has read: it shows later faults relative to that.
+    `type` is its type by BTF (a number of the profile's types), `bits` (width, position) if it is a bitfield.
     """
 
     source: Source
@@ -78,15 +79,15 @@ class Expression(NamedTuple):
 
     @property
     def read(self) -> Deref | None:
-        """The read of memory that it ends in, None if it ends in something else."""
+        """The read of memory with which it ends, None if it ends with something else."""
         return self.derefs[-1] if self.derefs and not self.derefs[-1].per_cpu else None
 
 
-class OwnSources(Protocol):
+class ProbeSources(Protocol):
     """What an argument may start from at probes that aren't kprobes.
 
-    `comm_has_any_type`: $comm and strings have the type that is written.  `may_cast`: it needs no function's entry or
-    return for a typecast.  `unknown_types` are those that aren't known here.
+    `comm_has_any_type`: $comm and strings have the type that is written.  `may_cast`: a typecast doesn't need a
+    function's entry or return.  `unknown_types` are refused here.
     """
 
     comm_has_any_type: bool
@@ -94,27 +95,27 @@ class OwnSources(Protocol):
     unknown_types: frozenset[str]
 
     def read(self, text: str, scope: Scope, column: int) -> Expression | None:
-        """Read a source; None if it is read as at a kprobe.  Raises Refusal."""
+        """Read a source; return None if it is read as at a kprobe.  Raises Refusal."""
         ...
 
 
 class Scope(NamedTuple):
-    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is after the first.
+    """What an argument may refer to at its probe point; $arg1 is argument number `first`, counted from 0.
 
-    `stack_size` is that of a kernel stack in bytes: no word beyond it can be named (PARAM_MAX_STACK).
+    `stack_size` is that of a kernel stack in bytes: $stackN can't go beyond it (PARAM_MAX_STACK).
     """
 
     is_return: bool
     at_entry: bool
     gates: Gates
     function: Function = Function()
-    own: OwnSources | None = None
+    sources: ProbeSources | None = None
     first: int = 0
     stack_size: int = STACK_SIZE
 
 
 def _by_name(text: str, scope: Scope, column: int) -> Expression:
-    """Read an argument by its name in C, $retval among them."""
+    """Read an argument by its C name, or $retval."""
     found = find_variable(text, scope.function, column, is_return=scope.is_return)
     if found.parameter is None:
         source = Source(From.RETURN_VALUE)
@@ -122,7 +123,7 @@ def _by_name(text: str, scope: Scope, column: int) -> Expression:
         kind = From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT
         source = Source(kind, number=found.parameter + scope.first)
     derefs = tuple([Deref(offset) for offset in found.offsets])
-    # kernels before 7.3 count the last field from nowhere: where they show a later fault is up to chance
+    # kernels before 7.3 lose the column of the last field: where they show a later fault is up to chance
     end = found.column if scope.gates.field_caret else column
     return Expression(source, derefs, len(derefs), end, found.type, found.bits)
 
@@ -186,7 +187,7 @@ def _number(text: str, message: str, column: int, *, signed: bool) -> int:
 
 
 def _memory(text: str, column: int) -> Expression:
-    """Read what follows an @: it always ends in one read of memory."""
+    """Read what follows an @: it always ends with one read of memory."""
     if is_digit(text, 0):
         address = _number(text, "BAD_MEM_ADDR", column, signed=False)
         return Expression(Source(From.IMMEDIATE, number=address), (Deref(0),), 1, column)
@@ -203,7 +204,7 @@ def _immediate(text: str, scope: Scope, column: int) -> Source:
         return Source(From.TEXT, text[1:-1])
     if is_digit(text, 0):
         return Source(From.IMMEDIATE, number=_number(text, "BAD_IMM", column + 1, signed=False))
-    text = text.removeprefix("+")  # and +-5 and ++5 are numbers, too
+    text = text.removeprefix("+")  # so +-5 and ++5 are numbers, too
     return Source(From.IMMEDIATE, number=_number(text, "BAD_IMM", column + 1, signed=True))
 
 
@@ -228,7 +229,7 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
 
 
 def _check_address(expression: Expression, column: int) -> None:
-    """Refuse what can't be dereferenced, and one instruction more than there may be."""
+    """Raise Refusal for what can't be dereferenced, and for one instruction too many."""
     if not expression.derefs and expression.source.kind in (From.COMM, From.TEXT):
         raise Refusal("COMM_CANT_DEREF", column)
     if expression.slot + 1 == LAST_SLOT:
@@ -244,7 +245,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
     if not brace:
         raise Refusal("DEREF_OPEN_BRACE", column + len(rest))
     expression = read_expression(inner, scope, column, level + 1)
-    if inner.startswith("@"):  # the address itself is meant, not what stands there
+    if inner.startswith("@"):  # this means the address, not what is stored there
         derefs, slot = expression.derefs[:-1], expression.slot
     else:
         _check_address(expression, column)
@@ -259,7 +260,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
 
 
 def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
-    if not scope.is_return and not scope.at_entry and (scope.own is None or not scope.own.may_cast):
+    if not scope.is_return and not scope.at_entry and (scope.sources is None or not scope.sources.may_cast):
         raise Refusal("NOSUP_BTFARG_TYPES", column)
     cast = read_typecast(text, column)
     expression = read_expression(cast.inner, scope, cast.inner_column, level + 1)
@@ -270,12 +271,12 @@ def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
 
 
 def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Expression:
-    """Read an expression (without :TYPE) that stands at `column` of its token.  Raises Refusal.
+    """Read an expression (without :TYPE) at `column` of its token.  Raises Refusal.
 
-    `level` counts the expressions around it.
+    `level` is the number of expressions around it.
     """
-    if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
-        return own
+    if scope.sources is not None and (expression := scope.sources.read(text, scope, column)) is not None:
+        return expression
     gates = scope.gates
     if nested := _nested(text, gates):
         if gates.nesting is not None and level >= gates.nesting:
@@ -302,7 +303,7 @@ _Nested = Callable[[str, Scope, int, int], Expression]
 
 
 def _nested(text: str, gates: Gates) -> _Nested | None:
-    """Return what reads an expression with another inside; None if there is none."""
+    """Return the reader of an expression that contains another; None if it doesn't."""
     if gates.typecasts:
         if text.startswith((PER_CPU_POINTER, PER_CPU_READ)):
             return _per_cpu
@@ -324,7 +325,7 @@ def _dollar(text: str, scope: Scope, column: int) -> Expression:
 
 
 def _argument_name(text: str, scope: Scope, column: int) -> Expression:
-    """Read the name of an argument, which is known at the entry and the return of the function only."""
+    """Read the name of an argument, which the kernel knows only at the entry and the return of the function."""
     if not scope.is_return and not scope.at_entry:
         raise Refusal("NOSUP_BTFARG", column)
     return _by_name(text, scope, column)

@@ -1,7 +1,7 @@
 """Page faults of fetch arguments, which kernels up to 5.13 count as misses of the probe that reads.
 
-Until 5.14 the fault handler of kprobes took every fault in a probe's handler for a missed hit.  How many come of one
-read is how the kernel copies, and tries again: what guests of 4.19.108 and 5.10.262 showed in kprobe_profile.
+Until 5.14 the fault handler of kprobes took every fault in a probe's handler for a missed hit.  The number of faults of
+one read depends on how the kernel copies and retries: guests of 4.19.108 and 5.10.262 showed it in kprobe_profile.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _CANONICAL_END = 1 << 47
 
 
 class Faults(NamedTuple):
-    """How many faults a read has that fails, at a user's address and at one of the kernel.
+    """The number of faults of a failing read, at a user's address and at one of the kernel.
 
-    `number` is for each number or pointer, `measured` for a string that is measured, `stored` for one that is then
-    stored: where there is room left, or, if `always`, in any case.  `end` is the first address that isn't a user's.
+    `number` is for each number or pointer, `measured` for measuring a string, `stored` for storing it: if there is room
+    left, or, with `always`, in any case.  `end` is the end of user addresses.
     """
 
     number: tuple[int, int]
@@ -37,7 +37,7 @@ BY_RULE: Mapping[str, Faults] = {
 
 
 class CountedMemory:
-    """Memory that counts the faults of reading it in `faults`; `plain` is the same without."""
+    """Memory that counts the faults of its reads in `faults`; `plain` is the same memory without the count."""
 
     __slots__ = ("_rule", "faults", "plain")
 
@@ -54,14 +54,14 @@ class CountedMemory:
         return content
 
     def string(self, address: int, limit: int) -> bytes | None:
-        """Return the bytes before the first NUL, at most `limit`; None if one that can't be read comes before."""
+        """Return the bytes before the first NUL, at most `limit`; None if one of them can't be read."""
         content = self.plain.string(address, limit)
         if content is None:
             self._add(self._rule.measured, address)
         return content
 
     def storing(self, address: int, write: Callable[[int], T]) -> Callable[[int], T]:
-        """Return what stores a string that can't be read into so much room, which counts, too."""
+        """Return what stores an unreadable string into some room: that counts as a fault, too."""
 
         def counted(room: int) -> T:
             if room or self._rule.always:
@@ -78,5 +78,5 @@ class CountedMemory:
 
 
 def plain(memory: AddressSpace) -> AddressSpace:
-    """Return memory whose faults aren't counted: of the stack, which is there, or of what no single fetch reads."""
+    """Return memory whose faults aren't counted: for the readable stack, and for reads that aren't fetches."""
     return memory.plain if isinstance(memory, CountedMemory) else memory

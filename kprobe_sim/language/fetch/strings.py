@@ -1,9 +1,9 @@
 """Strings of a record: the length that the kernel assumes, and their position.
 
-The kernel measures all strings first, then writes them one after the other into the room it measured; a string that
-grows, fails or isn't measured changes where the others stand.  The oddities are its own (trace_probe_tmpl.h, 6.1):
-the text of a symbol name is followed by the next string without its NUL, and a string whose address can't be
-followed shows the one after it.  What was measured and then isn't written keeps what was there.
+The kernel first measures all strings, then writes them one after the other into that room; a string that grows, fails
+or isn't measured moves the others.  The oddities are the kernel's (trace_probe_tmpl.h, 6.1): the next string follows
+the text of a symbol name without its NUL, and a string whose address can't be followed shows the one after it.  Room
+that was measured but isn't written keeps what was there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ByWords(bytes):
     """A user's string, which strncpy_from_user() copies by words: zeros follow its NUL."""
 
     def into(self, room: int) -> bytes:
-        """Return what is written into the room: zeros up to the end of the NUL's word, if that word has room."""
+        """Return what is written into the room: with zeros up to the end of the NUL's word, if that word has room."""
         end = (len(self) + _WORD - 1) // _WORD * _WORD
         return self.ljust(end, b"\0") if end <= room else self
 
@@ -38,7 +38,7 @@ _EMPTY = ByWords(b"\0")
 
 
 class Written(NamedTuple):
-    """What writing one string into `room` bytes gave: the bytes, the room used up, and the length recorded."""
+    """The result of writing one string into some room: the bytes, the room used, and the length recorded."""
 
     content: bytes
     used: int
@@ -46,7 +46,7 @@ class Written(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One string: the bytes measured for it, and what writes it into the room that is left."""
+    """One string: the bytes measured for it, and a function that writes it into the room that is left."""
 
     measured: int
     write: Callable[[int], Written]
@@ -55,14 +55,14 @@ class Item(NamedTuple):
 class Text(NamedTuple):
     """The strings of one argument.
 
-    `fails` says that the fetch ended with an error after the items: then nothing was measured, and the room that
-    was used is used again.  `length` locations are recorded.
+    `fails`: the fetch ended with an error after the items: then nothing was measured, and the room that was used is
+    used again.  `length` is the number of locations recorded.
     """
 
     items: Sequence[Item]
     length: int
     fails: bool = False
-    keeps_room: bool = False  # the room stays written down for a string that can't be read
+    keeps_room: bool = False  # the location of an unreadable string keeps the room as its length
 
 
 _NOTHING = Written(b"", 0, 0)
@@ -74,12 +74,12 @@ def _fault(room: int) -> Written:
 
 
 def _fault_in_kernel(room: int) -> Written:
-    """Read at a kernel address that nothing is at: the first byte of the room becomes NUL."""
+    """Read at an unmapped kernel address: the first byte of the room becomes NUL."""
     return _FAULTED if room else _NOTHING
 
 
 def _empty(room: int) -> Written:
-    """Record a length of 0, which is shown as a fault: other than a fault this gives up the room it could have had."""
+    """Record a length of 0, which is shown as a fault; unlike a fault this gives up the room."""
     return Written(_EMPTY.into(room) if room else b"", 0, 0)
 
 
@@ -88,7 +88,7 @@ _KERNEL_FAULT = Item(0, _fault_in_kernel)
 
 
 def _plain(content: bytes) -> Item:
-    """A string, its NUL included, that is there as a whole: no longer than what is measured at most."""
+    """Return the item of a readable string with its NUL, no longer than what is measured at most."""
 
     def write(room: int) -> Written:
         if room >= len(content):
@@ -100,7 +100,7 @@ def _plain(content: bytes) -> Item:
 
 
 def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
-    """A string longer than what is measured: it takes all the room there is."""
+    """Return the item of a string longer than what is measured: it takes all the room."""
 
     def write(room: int) -> Written:
         content = state.memory.string(address, room) if room else None
@@ -115,24 +115,24 @@ def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
 
 
 def _measured(state: State, most: int) -> int:
-    """Return what is measured of a string that is longer: nothing by a uprobe, whose strnlen_user() says so."""
+    """Return the bytes measured of a string that is longer: none by a uprobe, by its strnlen_user()."""
     return most if state.mapped is None else 0
 
 
 def _unread(state: State, address: int, item: Item) -> Item:
-    """Return the item of a string that can't be read; storing it is a read, too, whose faults may be counted."""
+    """Return the item of an unreadable string; storing it is a read, too, whose faults may be counted."""
     memory = state.memory
     return item._replace(write=memory.storing(address, item.write)) if isinstance(memory, CountedMemory) else item
 
 
 def _again(state: State, read: Callable[[], object]) -> None:
-    """Read what couldn't be read once more, where faults are counted: the kernel does to measure, and to store."""
+    """Repeat a failed read where faults are counted: the kernel reads once to measure, and once to store."""
     if isinstance(state.memory, CountedMemory):
         read()
 
 
 def _followed(state: State, value: Callable[[State], int | None]) -> int | None:
-    """Return the value that a string is fetched by; None if it can't be read."""
+    """Return the address of a string; None if it can't be read."""
     number = value(state)
     if number is None:
         _again(state, lambda: value(state))
@@ -142,7 +142,7 @@ def _followed(state: State, value: Callable[[State], int | None]) -> int | None:
 def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     """Measure the string at an address.
 
-    Kernel reads of user addresses are done by the user-space reader.
+    The user-space reader also does kernel reads of user addresses.
     """
     if user and address >= TASK_SIZE:
         return _FAULT
@@ -158,9 +158,9 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
 
 
 def _read_early(state: State, address: int, is_fault: bool) -> Item:
-    """Measure the string at an address as kernels before 4.20 do: up to where it can't be read, and that byte, too.
+    """Measure the string at an address as kernels before 4.20 do: up to the first unreadable byte, and that byte, too.
 
-    Those before 4.3 (not `is_fault`) have what they could read, which may be nothing.
+    Those before 4.3 (not `is_fault`) keep what they could read, which may be nothing.
     """
     content = state.memory.string(address, MAX_STRING)
     if content is not None:
@@ -175,7 +175,7 @@ def _read_early(state: State, address: int, is_fault: bool) -> Item:
 
 
 def _early_comm(state: State) -> Text:
-    """The task's name: its NUL isn't counted (strlcpy), so what comes next begins there."""
+    """Return the text of the task's name: its NUL isn't counted (strlcpy), so the next string begins there."""
     name = state.comm
 
     def write(room: int) -> Written:
@@ -185,7 +185,7 @@ def _early_comm(state: State) -> Text:
 
 
 def _compile_early(argument: FetchArg, value: Callable[[State], int | None], gates: Gates) -> Callable[[State], Text]:
-    """Compile a string argument of kernels before 4.20; an address of 0 is never tried, whatever the offset."""
+    """Compile a string argument of kernels before 4.20, which never read from address 0, whatever the offset."""
     if not argument.expression.derefs and argument.expression.source.kind is From.COMM:
         return _early_comm
     offset = argument.expression.derefs[-1].offset if argument.last_is_stored else 0
@@ -205,14 +205,14 @@ def _compile_early(argument: FetchArg, value: Callable[[State], int | None], gat
 
 def _symbol(text: str) -> Item:
     content = text.encode("latin-1") + b"\0"
-    # The kernel doesn't write down the length: the room stays in its place.
+    # The kernel doesn't record the length: the room stays in its place.
     return Item(len(content), lambda room: Written(content[:room], len(content) - 1, room))
 
 
 def compile_plain_string(
     argument: FetchArg, value: Callable[[State], int | None], gates: Gates
 ) -> Callable[[State], bytes | None]:
-    """Compile a string argument where nothing is odd about it: the string, NUL included; None: see `compile_string`.
+    """Compile a string argument for the usual case, the string with its NUL; None is left to `compile_string`.
 
     `value` gives its address.
     """
@@ -257,7 +257,7 @@ def compile_string(
     count, keeps = argument.length or 1, gates.failed_element_keeps_room
     unfollowed = Text((), count, fails=True)
     if not derefs and source.kind in (From.TEXT, From.COMM):
-        return _compile_own_text(source, count, user=user, keeps_room=keeps)
+        return _compile_event_text(source, count, user=user, keeps_room=keeps)
     if argument.length:
         return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
 
@@ -278,11 +278,11 @@ def compile_string(
     return single
 
 
-def _compile_own_text(source: Source, count: int, *, user: bool, keeps_room: bool) -> Callable[[State], Text]:
-    """Compile a text that the kernel has itself: an immediate string, or the task's name.
+def _compile_event_text(source: Source, count: int, *, user: bool, keeps_room: bool) -> Callable[[State], Text]:
+    """Compile a text that is the kernel's: an immediate string, or the task's name.
 
-    Event probes take it as an array and as a user's string too: of an array the kernel reads the first element and
-    gives up, and it reads no memory of its own as a user's.
+    Event probes also take it as an array and as a user's string: the kernel reads the first element of an array and
+    gives up, and it doesn't read kernel memory as a user's.
     """
     if user:
         unreadable = Text((_FAULT,), count, count > 1, keeps_room)
@@ -296,7 +296,7 @@ def _compile_own_text(source: Source, count: int, *, user: bool, keeps_room: boo
 def _compile_array(
     argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool, keeps_room: bool
 ) -> Callable[[State], Text]:
-    """Compile an array of strings: the last dereference reads pointers that stand one after the other."""
+    """Compile an array of strings: the last dereference reads consecutive pointers."""
     count = argument.length
     derefs = argument.expression.derefs
     if not derefs:  # an immediate address: the kernel gives up after the first element
@@ -324,7 +324,7 @@ def _compile_array(
     return array
 
 
-def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
+def lay_out_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
     """Write strings after the fixed part of a record, which ends at byte `start`.
 
     Returns the data locations of each text (length << 16 | offset), the bytes after the fixed part, and what of
@@ -333,17 +333,17 @@ def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, 
     room = sum(item.measured for text in texts if not text.fails for item in text.items)
     tail = bytearray(room)
     unwritten = set(range(room))
-    at = 0
+    position = 0
     locations = []
     for text in texts:
         location = bytearray(4 * text.length)
-        here, left = at, room
+        here, left = position, room
         for index in range(text.length):
             location[4 * index : 4 * index + 4] = ((left << 16 | start + here & 0xFFFF) & 0xFFFFFFFF).to_bytes(
                 4, "little"
             )
             if index == len(text.items):
-                break  # the fetch failed here: the room stays written down, what comes after is never set
+                break  # the fetch failed here: this location keeps the room, and those after it are never set
             written = text.items[index].write(left)
             tail[here : here + len(written.content)] = written.content
             unwritten.difference_update(range(here, here + len(written.content)))
@@ -353,6 +353,6 @@ def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, 
             here += written.used
             left -= written.used
         if not text.fails:
-            at, room = here, left
+            position, room = here, left
         locations.append(bytes(location))
-    return locations, bytes(tail), [Hole(place, 1) for place in sorted(unwritten)]
+    return locations, bytes(tail), [Hole(index, 1) for index in sorted(unwritten)]

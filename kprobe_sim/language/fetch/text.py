@@ -27,12 +27,12 @@ _TEMPLATES |= {"%x": b"%x", "%lx": b"%x", "%llx": b"%x", "%ld": b"%d", "%lld": b
 
 
 def _string(record: bytes, location: int) -> bytes:
-    """Return a string of a record in quotes; one of no length couldn't be read."""
+    """Return a string of a record in quotes; one of length 0 couldn't be read."""
     return b'"%b"' % record[location & 0xFFFF :].partition(b"\0")[0] if location >> 16 else _FAULT
 
 
 def _strings(rows: Rows, locations: Sequence[int], *, is_only: bool) -> tuple[bytes, Part, bytes]:
-    """Return the strings of records, by the locations that the rows have of them, and what is around all.
+    """Return the strings of records, by their locations in the rows, with what comes before and after each.
 
     `is_only`: there are no other strings in the records.
     """
@@ -48,7 +48,7 @@ def _strings(rows: Rows, locations: Sequence[int], *, is_only: bool) -> tuple[by
 
 
 def _conversion(kind: FetchType, symbols: Covering) -> Callable[[int], bytes] | None:
-    """Return what makes the text of a number that isn't simply shown by a format."""
+    """Return what makes the text of a number, None if a format does."""
     if kind.name == "symbol":
         return lambda address: symbol_text(symbols, address).encode("latin-1")
     # as printk's %c does in a text that ends at a NUL
@@ -60,15 +60,15 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
 
 
 def _takes(part: bytes) -> bool:
-    """Return whether a part of a line takes a value: a name, after its blank, may have a % as well before 2.6.36."""
+    """Return whether a part of a line takes a value; a name, which begins with a blank, may have a % before 2.6.36."""
     return b"%" in part and part[:1] != b" "
 
 
 class ArgumentsText:
-    """What turns records into the texts after the probe's place; the arguments begin at byte `start`.
+    """Turns records into the texts after the probe's address; the arguments begin at byte `start`.
 
-    Either at once, by a %-template and the values that it takes of a record, the addresses before the arguments first;
-    or of many records in parts, with what `lead` makes of these addresses; or in the pieces that the kernel writes.
+    It does so at once, by a %-template and the values of a record, the addresses before the arguments first; or for
+    many records in parts, with the texts that `lead` makes of these addresses; or in the pieces that the kernel writes.
     """
 
     __slots__ = ("_conversions", "_joined", "_parts", "_strings", "_unpack", "fixed", "template")
@@ -100,41 +100,37 @@ class ArgumentsText:
         layout = struct.Struct("".join(codes))
         self.template = b"".join([part if _takes(part) else part.replace(b"%", b"%%") for part in parts])
         self._parts = parts
-        self._strings = strings  # places among the values
+        self._strings = strings  # indexes among the values
         self._conversions = conversions
         self._unpack, self.fixed = layout.unpack_from, itemgetter(slice(layout.size))
 
-    def whole(self, record: bytes) -> bytes:
-        """Return the text of one record at once."""
-        return self.template % (*self.values(record)[1:],)
-
     def values(self, record: bytes) -> list[Any]:
-        """Return the addresses of a record, as bytes, and what the template takes."""
-        found = [*self._unpack(record)]
-        for place in self._strings:
-            found[place] = _string(record, found[place])
-        for place, convert in self._conversions.items():
-            found[place] = convert(found[place])
-        return found
+        """Return the addresses of a record, as bytes, and the values for the template."""
+        values = [*self._unpack(record)]
+        for index in self._strings:
+            values[index] = _string(record, values[index])
+        for index, convert in self._conversions.items():
+            values[index] = convert(values[index])
+        return values
 
     def columns(self, rows: Rows, lead: Callable[[bytes], bytes]) -> list[Part]:
-        """Return the texts of records in parts, and what `lead` makes of the addresses before them."""
+        """Return the texts of records in parts, after the texts that `lead` makes of their addresses."""
         addresses, *numbers = zip(*map(self._unpack, rows.rows), strict=True)
-        found: list[Part] = []
+        parts: list[Part] = []
         run: list[Part] = [column(addresses, lead)]
         following = enumerate(numbers, 1)
         for part in self._parts:
             if not _takes(part):
                 run.append(part)
                 continue
-            place, those = next(following)
-            if place in self._strings:
-                before, texts, after = _strings(rows, those, is_only=len(self._strings) == 1)
-                found += *rows.texts([*run, before]), texts
+            index, values = next(following)
+            if index in self._strings:
+                before, texts, after = _strings(rows, values, is_only=len(self._strings) == 1)
+                parts += *rows.texts([*run, before]), texts
                 run = [after]
             else:
-                run.append(column(those, self._conversions.get(place, part.__mod__)))
-        return [*found, *rows.texts(run)]
+                run.append(column(values, self._conversions.get(index, part.__mod__)))
+        return [*parts, *rows.texts(run)]
 
     def pieces(self, record: bytes) -> list[bytes]:
         """Return the text of one record in the pieces that the kernel writes."""

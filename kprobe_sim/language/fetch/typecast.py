@@ -1,6 +1,6 @@
 """Typecasts in a fetch argument: (STRUCT[,FIELD])VARIABLE->FIELD, (STRUCT)(EXPRESSION)->FIELD.
 
-Columns count as the kernel counts them.  Source: kernel/trace/trace_probe.c of 7.3 (handle_typecast,
+Columns are the kernel's.  Source: kernel/trace/trace_probe.c of 7.3 (handle_typecast,
 parse_btf_casttype, unwind_parse_states).
 """
 
@@ -17,7 +17,7 @@ PER_CPU_READ = "this_cpu_read("
 
 
 class Typecast(NamedTuple):
-    """A typecast taken apart; columns are those of the token."""
+    """The parts of a typecast; columns are those of the token."""
 
     type: str  # STRUCT[,FIELD]
     type_column: int
@@ -28,20 +28,20 @@ class Typecast(NamedTuple):
 
 
 def _matching(text: str, start: int) -> int:
-    """Return where the brace that is opened at or after `start` is closed, -1 if nowhere."""
+    """Return the position of the brace that closes the first one at or after `start`, -1 if there is none."""
     depth = 0
-    for at in range(start, len(text)):
-        if text[at] == "(":
+    for position in range(start, len(text)):
+        if text[position] == "(":
             depth += 1
-        elif text[at] == ")":
+        elif text[position] == ")":
             depth -= 1
             if depth == 0:
-                return at
+                return position
     return -1
 
 
 def _close_of_nested(text: str, start: int, column: int) -> int:
-    """Return where the brace around (EXPRESSION)-> is closed.  Raises Refusal."""
+    """Return the position of the closing brace of (EXPRESSION)->.  Raises Refusal."""
     close = _matching(text, start)
     if close < 0:
         raise Refusal("DEREF_OPEN_BRACE", column + start)
@@ -50,7 +50,7 @@ def _close_of_nested(text: str, start: int, column: int) -> int:
 
 
 def _end_of_call(text: str, start: int, column: int) -> int:
-    """Return where +OFFSET(...) or this_cpu_...(...) ends.  Raises Refusal."""
+    """Return the end of +OFFSET(...) or this_cpu_...(...).  Raises Refusal."""
     opened = text.find("(", start + 1)
     if opened < 0:
         raise Refusal("DEREF_NEED_BRACE", column + start)
@@ -62,9 +62,10 @@ def _end_of_call(text: str, start: int, column: int) -> int:
 
 
 def _end_of_variable(text: str, start: int, column: int) -> int:
-    """Return where a variable, a register or an address ends: at its arrow.  Raises Refusal."""
+    """Return the end of a variable, a register or an address: its arrow.  Raises Refusal."""
     if text.startswith("@", start):
-        sign = min((at for at in (text.find("+", start), text.find("-", start)) if at >= 0), default=-1)
+        signs = (text.find("+", start), text.find("-", start))
+        sign = min((position for position in signs if position >= 0), default=-1)
         if sign >= 0 and is_digit(text, sign + 1):
             raise Refusal("TYPECAST_SYM_OFFSET", column + start)
     end = text.find("-", start)
@@ -73,13 +74,13 @@ def _end_of_variable(text: str, start: int, column: int) -> int:
     return end
 
 
-def _expect_arrow(text: str, at: int, column: int) -> None:
-    if text[at : at + 2] != "->":
-        raise Refusal("TYPECAST_REQ_FIELD", column + at)
+def _expect_arrow(text: str, position: int, column: int) -> None:
+    if text[position : position + 2] != "->":
+        raise Refusal("TYPECAST_REQ_FIELD", column + position)
 
 
 def read_typecast(text: str, column: int) -> Typecast:
-    """Take a typecast apart; `text` starts with its brace and stands at `column`.  Raises Refusal."""
+    """Split a typecast; `text` starts with its brace, at `column`.  Raises Refusal."""
     end = text.find(")")
     if end < 0:
         raise Refusal("DEREF_OPEN_BRACE", column + len(text))
@@ -98,9 +99,9 @@ def read_typecast(text: str, column: int) -> Typecast:
 
 
 def resolve_typecast(cast: Typecast, types: PrototypeTable | None, room: int) -> Path:
-    """Find what the fields of a typecast lead to, from the value that is cast.  Raises Refusal.
+    """Find where the fields of a typecast lead, from the value that is cast.  Raises Refusal.
 
-    `room` is how many more instructions the fetch may have.
+    `room` is the number of instructions that the fetch may still have.
     """
     name, comma, option = cast.type.partition(",")
     column = cast.type_column

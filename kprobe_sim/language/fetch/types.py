@@ -73,7 +73,7 @@ _EARLY: Mapping[str, Mapping[str, FetchType]] = {
 
 
 def early_type(text: str | None, gates: Gates) -> FetchType | None:
-    """Return the type written as `text` (None for no type) on a kernel before 4.20, None if there is no such."""
+    """Return the type written as `text` (None for no type) on a kernel before 4.20, None if it doesn't exist."""
     if gates.number_texts == "untyped":
         return None if text is not None else _WORD
     known = _EARLY[gates.number_texts]
@@ -92,7 +92,7 @@ def early_type(text: str | None, gates: Gates) -> FetchType | None:
 
 
 def find_type(text: str | None, gates: Gates) -> FetchType | None:
-    """Return the type written as `text` (without an array suffix; None for no type), or None if there is no such."""
+    """Return the type written as `text` (without an array suffix; None for no type), None if it doesn't exist."""
     if text is None:
         return DEFAULT_TYPE
     if text.startswith("b"):

@@ -1,4 +1,4 @@
-"""Filters: the text of a `filter` file becomes a test of records, or a refusal with a caret.
+"""Filters: the text of a `filter` file -> a test of records, or a refusal with a caret.
 
-May use `records` and what is below.  Start with `predicate`.
+Start with `predicate`.
 """

@@ -34,7 +34,7 @@ _LOCATION = struct.Struct("<HH")  # offset, length: a data_loc word
 
 
 class Kind(Enum):
-    """What a field is to a filter."""
+    """How a filter treats a field."""
 
     OTHER = "a number"
     STATIC_STRING = "char[N]"
@@ -48,12 +48,12 @@ class Kind(Enum):
 
     @property
     def is_string(self) -> bool:
-        """True when the field is compared with a quoted text."""
+        """True if the field is compared with a quoted text."""
         return self in (Kind.DYN_STRING, Kind.RDYN_STRING, Kind.STATIC_STRING, Kind.PTR_STRING, Kind.COMM)
 
 
 def kind_of(type_: str, cpumasks: bool) -> Kind:
-    """Return what a field of that type is to a filter; `cpumasks`: the kernel knows masks (6.7 and later)."""
+    """Return how a filter treats a field of that type; `cpumasks`: the kernel knows masks (6.7 and later)."""
     if "char" in type_:
         if "__data_loc" in type_:
             return Kind.DYN_STRING
@@ -69,16 +69,16 @@ def kind_of(type_: str, cpumasks: bool) -> Kind:
 
 
 def number_test(field: Field, sign: str, value: int) -> Test:
-    """Compare a number: the constant is cut to the field's width; a width that no number has never matches."""
+    """Compare a number: the constant is cut to the field's width; a field of any other width never matches."""
     size, offset = field.size, field.offset
     if size not in _CODE:
         return _never
     if sign in ("==", "!="):
         end = offset + size
-        wanted = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+        expected = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         if sign == "==":
-            return lambda record, cpu, comm: record[offset:end] == wanted
-        return lambda record, cpu, comm: record[offset:end] != wanted
+            return lambda record, cpu, comm: record[offset:end] == expected
+        return lambda record, cpu, comm: record[offset:end] != expected
     layout = struct.Struct("<" + (_CODE[size] if field.signed else _CODE[size].upper()))
     (constant,) = layout.unpack((value & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
     unpack, compare = layout.unpack_from, _COMPARE[sign]
@@ -95,14 +95,14 @@ def cpu_number_test(sign: str, value: int) -> Test:
 
 
 def cpu_set_test(field: Field, kind: Kind, sign: str, chosen: frozenset[int], cpus: int) -> Test:
-    """Compare the CPU, a mask or a number of the record with CPUS{...}: equal, not equal or `&` (they share one)."""
+    """Compare the CPU, a mask or a number of the record with CPUS{...}: equal, not equal or `&` (they overlap)."""
     if kind is Kind.CPUMASK:
         return _mask_test(field.offset, sign, sum(1 << cpu for cpu in chosen), cpus)
     if len(chosen) == 1:
         (only,) = chosen
         sign = "==" if sign == "&" else sign
         return cpu_number_test(sign, only) if kind is Kind.CPU else number_test(field, sign, only)
-    # A single number never equals a set of another size, says the kernel.
+    # To the kernel a single number never equals a set of another size.
     if kind is Kind.CPU:
         return lambda record, cpu, comm: sign == "!=" or (sign == "&" and cpu in chosen)
     if field.size not in _CODE:
@@ -116,19 +116,19 @@ def cpu_set_test(field: Field, kind: Kind, sign: str, chosen: frozenset[int], cp
     return scalar
 
 
-def _mask_test(offset: int, sign: str, wanted: int, cpus: int) -> Test:
+def _mask_test(offset: int, sign: str, bits: int, cpus: int) -> Test:
     every, size = (1 << cpus) - 1, (cpus + 63) // 64 * 8
 
     def mask(record: bytes, cpu: int, comm: bytes) -> bool:
         start, _ = _LOCATION.unpack_from(record, offset)
         have = int.from_bytes(record[start : start + size], "little") & every
-        return have & wanted != 0 if sign == "&" else (have == wanted) is (sign == "==")
+        return have & bits != 0 if sign == "&" else (have == bits) is (sign == "==")
 
     return mask
 
 
 def function_test(field: Field, sign: str, start: int, end: int) -> Test:
-    """Is the address in the record within a function?"""
+    """Test whether the address in the record is within a function."""
     unpack, offset, inside = struct.Struct("<Q").unpack_from, field.offset, sign == "=="
     return lambda record, cpu, comm: (start <= unpack(record, offset)[0] < end) is inside
 
@@ -138,22 +138,22 @@ def string_test(
 ) -> Test:
     """Compare a string of the record, or one that a pointer in it leads to, or the task's name."""
     offset, size = field.offset, field.size
-    wanted = not negated
+    passes = not negated
     unpack = _LOCATION.unpack_from
 
     def task(record: bytes, cpu: int, comm: bytes) -> bool:
-        return matches(comm[: _COMM_SIZE - 1].ljust(_COMM_SIZE, b"\0"), 0, _COMM_SIZE) is wanted
+        return matches(comm[: _COMM_SIZE - 1].ljust(_COMM_SIZE, b"\0"), 0, _COMM_SIZE) is passes
 
     def fixed(record: bytes, cpu: int, comm: bytes) -> bool:
-        return matches(record, offset, size) is wanted
+        return matches(record, offset, size) is passes
 
     def located(record: bytes, cpu: int, comm: bytes) -> bool:
         start, length = unpack(record, offset)
-        return matches(record, start, length) is wanted
+        return matches(record, start, length) is passes
 
     def located_from_here(record: bytes, cpu: int, comm: bytes) -> bool:
         start, length = unpack(record, offset)
-        return matches(record, offset + 4 + start, length) is wanted
+        return matches(record, offset + 4 + start, length) is passes
 
     def pointed_to(record: bytes, cpu: int, comm: bytes) -> bool:
         address = int.from_bytes(record[offset : offset + 8], "little")
@@ -161,7 +161,7 @@ def string_test(
         if text is None:
             return False  # also when negated
         text = text.partition(b"\0")[0][: _STRING_SIZE - 1] + b"\0"
-        return matches(text, 0, len(text)) is wanted
+        return matches(text, 0, len(text)) is passes
 
     return {
         Kind.COMM: task,

@@ -1,7 +1,7 @@
-"""Event filters as kernels before 4.17 read them: operators of several ranks, turned into reverse notation.
+"""Event filters as kernels before 4.17 read them: operators of several ranks, turned into reverse Polish notation.
 
-Blanks outside quotes don't count, quotes only keep what is between them together, and whatever is no operator belongs
-to an operand.  What is wrong has no place: the caret stands below the first character.
+Blanks outside quotes don't count, quotes only keep together what is between them, and whatever isn't an operator
+belongs to an operand.  A fault has no position: the caret is below the first character.
 Source: filter_parse() and replace_preds() in kernel/trace/trace_events_filter.c of 3.2, 3.13 and 4.4; fixtures/filters.
 """
 
@@ -23,13 +23,13 @@ _MAX_TEXT = 256  # MAX_FILTER_STR_VAL, with the final NUL
 
 
 class _Operator(str):
-    """An operator of the reverse notation; operands are plain text."""
+    """An operator in reverse Polish notation; operands are plain text."""
 
     __slots__ = ()
 
 
 class _Reversal:
-    """Turns a filter into reverse notation (filter_parse())."""
+    """Turns a filter into reverse Polish notation (filter_parse())."""
 
     def __init__(self, text: str, operators: Sequence[str]) -> None:
         self._text = text
@@ -41,16 +41,16 @@ class _Reversal:
 
     def read(self) -> list[str]:
         """Return operands and operators; raise TermError."""
-        text, at, quoted = self._text, 0, False
-        while at < len(text):
-            sign = text[at]
-            at += 1
+        text, position, quoted = self._text, 0, False
+        while position < len(text):
+            sign = text[position]
+            position += 1
             if sign == '"':
                 quoted = not quoted
             elif not quoted and sign in _BLANK:
                 pass
             elif not quoted and sign in self._starts:
-                at += self._push(text[at - 1 : at + 1]) - 1
+                position += self._push(text[position - 1 : position + 1]) - 1
             elif not quoted and sign == "(":
                 self._stack.append(sign)
             elif not quoted and sign == ")":
@@ -67,7 +67,7 @@ class _Reversal:
         return self._out
 
     def _push(self, pair: str) -> int:
-        """Take the operator that two characters begin with; return its length."""
+        """Push the operator at the start of two characters; return its length."""
         operator = pair if pair in self._operators else pair[0]
         if operator not in self._operators:
             raise TermError(Fault.INVALID_OP)
@@ -92,7 +92,7 @@ class _Reversal:
 
 
 def _check(words: Sequence[str], *, counted: bool) -> None:
-    """Raise TermError for a filter that can mean nothing; `counted`: operands are counted, too (check_preds())."""
+    """Raise TermError for a meaningless filter; `counted`: the kernel counts operands, too (check_preds())."""
     balance, terms, joints = 0, 0, 0
     for word in words:
         if not isinstance(word, _Operator):
@@ -112,7 +112,8 @@ def _check(words: Sequence[str], *, counted: bool) -> None:
 def compile_early(text: str, fields: Mapping[str, Field], context: FilterContext) -> Test:
     """Compile a filter; raise TermError."""
     gates = context.gates
-    operators = [one for one in _RANKS if one != "(" and (one != "!" or gates.negation) and (one != "&" or gates.bits)]
+    unknown = {"(", *([] if gates.negation else ["!"]), *([] if gates.bits else ["&"])}
+    operators = [operator for operator in _RANKS if operator not in unknown]
     words = _Reversal(text, operators).read()
     _check(words, counted=gates.negation)
     tests: list[Test] = []
@@ -182,7 +183,7 @@ def _find(name: str, fields: Mapping[str, Field], context: FilterContext) -> tup
 
 
 class _Pattern(NamedTuple):
-    """A text to look for: with what a * stands before it and after it (filter_parse_regex())."""
+    """A text to look for, and whether a * stands before and after it (filter_parse_regex())."""
 
     text: bytes
     before: bool
@@ -190,7 +191,7 @@ class _Pattern(NamedTuple):
     negated: bool
 
     def matcher(self) -> Matcher:
-        """Return what looks for it in a string of a record, which ends at its NUL."""
+        """Return a matcher of the text in a record's string, which ends at its NUL."""
         text, before, after = self.text, self.before, self.after
 
         def matches(record: bytes, start: int, length: int) -> bool:

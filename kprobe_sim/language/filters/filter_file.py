@@ -1,4 +1,4 @@
-"""What a write to a `filter` file does: of one event, and of a group of events.
+"""Writes to a `filter` file: that of one event, and that of a group of events.
 
 Source: apply_event_filter(), apply_subsystem_event_filter() and, before 4.17, replace_system_preds() in
 kernel/trace/trace_events_filter.c, event_filter_write() in kernel/trace/trace_events.c; fixtures/filters.
@@ -29,8 +29,8 @@ GROUP_TEXT = (
 class FilterState(NamedTuple):
     """The filter of one event file.
 
-    `predicate` None: all records pass.  `shown` is what reading the file gives.  `refused`: what to put in error_log
-    and, for the event's own file, to raise; the old filter is gone all the same.
+    `predicate` None: all records pass.  `shown` is the text of the file.  `refused`: what to put in error_log and, for
+    the file of one event, to raise; the old filter is gone even so.
     """
 
     predicate: Predicate | None = None
@@ -42,10 +42,10 @@ NO_FILTER = FilterState()
 
 
 class GroupFilter(NamedTuple):
-    """What a write to a group's file does.
+    """The effect of a write to a group's file.
 
-    `changes`: the new filter of each event; None where it keeps the one that it has.  `shown` is what reading the
-    group's file gives then.  `refused`: what to raise.
+    `changes`: the new filter of each event; None where the event keeps its filter.  `shown` is the new text of the
+    group's file.  `refused`: what to raise.
     """
 
     changes: Sequence[FilterState | None]
@@ -53,15 +53,15 @@ class GroupFilter(NamedTuple):
     refused: FilterRefused | None = None
 
 
-# before 4.17 such a fault is found before any event is looked at
+# before 4.17 the kernel finds such a fault before it looks at any event
 _OF_THE_TEXT = (Fault.INVALID_OP, Fault.UNBALANCED, Fault.OPERAND_TOO_LONG)
 
 
 def write_filter(data: bytes, fields: Sequence[Field], context: FilterContext) -> FilterState:
     """Return the event's filter after one write(2) to its `filter` file.
 
-    Raises OSError EINVAL, and nothing changes, when `data` fills a page; a refused text is no exception here, but the
-    new state.
+    Raises OSError EINVAL, and nothing changes, if `data` fills a page; a refused text doesn't raise here: it is the new
+    state.
     """
     _check_size(data)
     if is_clearing(data):
@@ -74,15 +74,15 @@ def write_filter(data: bytes, fields: Sequence[Field], context: FilterContext) -
 
 
 def group_text(gates: FilterGates) -> bytes:
-    """Return what a group's file shows while nothing was refused."""
+    """Return the text of a group's file while nothing was refused."""
     return b"none\n" if gates.group_filter_shown else GROUP_TEXT
 
 
 def write_group_filter(data: bytes, events: Iterable[Sequence[Field]], context: FilterContext) -> GroupFilter:
     """Return what one write(2) to the group's file does to each event of the group, given by its fields.
 
-    Kernels since 4.17 take any text: every event that can't take it loses its filter and puts its own entry in
-    error_log.  Raises OSError EINVAL as `write_filter`.
+    Kernels since 4.17 accept any text: each event that can't take it loses its filter and adds an entry to error_log.
+    Raises OSError EINVAL as `write_filter` does.
     """
     _check_size(data)
     states = [write_filter(data, fields, context) for fields in events]

@@ -3,7 +3,7 @@
     EXPR := TERM (&& | ||) TERM ...      TERM := !* ( "(" EXPR ")" | FIELD OP VALUE )
 
 && binds tighter than ||.  Source: calc_stack() and predicate_parse() in kernel/trace/trace_events_filter.c of 6.1 and
-6.12, whose errors and positions are kept; the compiled form is our own.  Held to fixtures/filters.
+6.12: errors and positions are theirs, the compiled form isn't.  Held to fixtures/filters.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BRACKETS = re.compile("[()]|'[^']*'?|\"[^\"]*\"?")
 _NOT_BLANK = re.compile(f"[^{_BLANK}]")
 _SOME_TERM = re.compile(f"[^{_BLANK}()]")
 
-_TRUE, _FALSE = 1, 0  # the exits of a step, as places in it
+_TRUE, _FALSE = 1, 0  # the exits of a step, as indexes
 # A step of the program: [where to go if the test fails, where if it holds, the test].  After the last step is
 # "accept", after that "reject".
 _Step = tuple[list[int], Test]
-_Exits = list[tuple[int, int]]  # (step, _TRUE or _FALSE): to be patched once the place is known
+_Exits = list[tuple[int, int]]  # (step, _TRUE or _FALSE): to be patched once their target is known
 
 
 class Predicate:
@@ -45,34 +45,34 @@ class Predicate:
         self._first = self._steps[0][0] if len(self._steps) == 1 and self._steps[0][2] == 1 else None
 
     def match(self, record: bytes, *, cpu: int, comm: bytes) -> bool:
-        """True when the record, of a task called `comm` on `cpu`, passes.
+        """Return True if the record, of a task called `comm` on `cpu`, passes.
 
-        `record` is the whole ring-buffer entry, at least as long as the event's fixed part; `comm` without padding.
+        `record` is the entire ring-buffer entry, at least as long as the event's fixed part; `comm` has no padding.
         """
         if self._first is not None:
             return self._first(record, cpu, comm)
         steps = self._steps
-        place, end = 0, len(steps)
-        while place < end:
-            test, if_false, if_true = steps[place]
-            place = if_true if test(record, cpu, comm) else if_false
-        return place == end
+        step, end = 0, len(steps)
+        while step < end:
+            test, if_false, if_true = steps[step]
+            step = if_true if test(record, cpu, comm) else if_false
+        return step == end
 
     def __repr__(self) -> str:
         return f"Predicate({self.text!r})"
 
 
 def stored_text(data: str | bytes) -> str:
-    """Return what the kernel keeps of a write: up to the first NUL, without trailing blanks (latin-1).
+    """Return the text that the kernel keeps of a write: up to the first NUL, without trailing blanks (latin-1).
 
-    A `str` is taken as UTF-8, as a shell would write it.
+    A `str` is encoded as UTF-8, as a shell would write it.
     """
     text = (data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data).decode("latin-1")
     return text.partition("\0")[0].rstrip(_BLANK)
 
 
 def is_clearing(data: str | bytes) -> bool:
-    """True for a text that takes the filter away: "0", with or without blanks around it."""
+    """Return True for a text that removes the filter: "0", with or without blanks around it."""
     return stored_text(data).lstrip(_BLANK) == "0"
 
 
@@ -85,7 +85,7 @@ def compile_filter(
     function_range: FunctionRange | None = None,
     read_string: ReadString | None = None,
 ) -> Predicate:
-    """Compile a filter for an event of these fields (common and generic ones are known without being given).
+    """Compile a filter for an event with these fields, besides the common and generic ones.
 
     `cpus` is the number of possible CPUs (for CPUS{...}); `function_range` finds a function by name or address (for
     .function); `read_string` reads what a `char *` field points to.  Raises FilterRefused.
@@ -103,7 +103,7 @@ def compile_filter(
 
 
 def _check_brackets(text: str) -> None:
-    """Pair quotes and parentheses before anything else is looked at (calc_stack)."""
+    """Pair quotes and parentheses before anything else is read (calc_stack)."""
     open_: list[int] = []
     unclosed: int | None = None
     for match in _BRACKETS.finditer(text):
@@ -125,7 +125,7 @@ def _check_brackets(text: str) -> None:
 
 
 class _Group:
-    """An open parenthesis, or the whole expression: exits that wait for a place."""
+    """An open parenthesis, or the entire expression: exits that wait for their target."""
 
     __slots__ = ("accepted", "negated", "operator", "refused", "waiting")
 
@@ -138,7 +138,7 @@ class _Group:
 
 
 class _Reader:
-    """Reads an expression once and emits its tests in order; each has one place to go for true and one for false."""
+    """Reads an expression once and emits its tests in order, each with a target for true and one for false."""
 
     __slots__ = ("_context", "_fields", "_groups", "_steps", "_text")
 
@@ -151,46 +151,46 @@ class _Reader:
 
     def program(self) -> list[tuple[Test, int, int]]:
         """Return (test, next step if false, next step if true) per term."""
-        text, at, negated = self._text, 0, False
-        while (start := _NOT_BLANK.search(text, at)) is not None:
-            at = start.start()
-            sign = text[at]
+        text, position, negated = self._text, 0, False
+        while (start := _NOT_BLANK.search(text, position)) is not None:
+            position = start.start()
+            sign = text[position]
             if sign == "(":
                 self._join(self._groups[-1])
                 self._groups.append(_Group(negated))
-                at, negated = at + 1, False
-            elif sign == "!" and text[at + 1 : at + 2] not in ("=", "~"):
-                at, negated = at + 1, not negated
+                position, negated = position + 1, False
+            elif sign == "!" and text[position + 1 : position + 2] not in ("=", "~"):
+                position, negated = position + 1, not negated
             else:
                 self._join(self._groups[-1])
-                term = read_term(text, at, self._fields, self._context)
+                term = read_term(text, position, self._fields, self._context)
                 here = len(self._steps)
                 self._steps.append(([-1, -1], term.test))
                 operand = _negate([(here, _TRUE)], [(here, _FALSE)], negated)
-                at, negated = self._follow(term.end, operand), False
+                position, negated = self._follow(term.end, operand), False
         return self._finish()
 
-    def _follow(self, at: int, operand: tuple[_Exits, _Exits]) -> int:
+    def _follow(self, position: int, operand: tuple[_Exits, _Exits]) -> int:
         """Read what may follow a term: closing parentheses, then && or || or the end.  Return where to go on."""
         text = self._text
-        while (match := _NOT_BLANK.search(text, at)) is not None:
-            at = match.start()
-            if text[at] == ")":
+        while (match := _NOT_BLANK.search(text, position)) is not None:
+            position = match.start()
+            if text[position] == ")":
                 if len(self._groups) == 1:  # they were paired, but a function's name may have eaten one
-                    raise TermError(Fault.TOO_MANY_CLOSE, at + 1)
+                    raise TermError(Fault.TOO_MANY_CLOSE, position + 1)
                 group = self._groups.pop()
                 operand = _negate(group.accepted + operand[0], group.refused + operand[1], group.negated)
-                at += 1
+                position += 1
                 continue
-            if text[at : at + 2] not in ("&&", "||"):
-                raise TermError(Fault.TOO_MANY_PREDS, at)
-            self._groups[-1].operator, self._groups[-1].waiting = text[at : at + 2], operand
-            return at + 2
+            if text[position : position + 2] not in ("&&", "||"):
+                raise TermError(Fault.TOO_MANY_PREDS, position)
+            self._groups[-1].operator, self._groups[-1].waiting = text[position : position + 2], operand
+            return position + 2
         self._groups[-1].operator, self._groups[-1].waiting = "", operand
         return len(text)
 
     def _join(self, group: _Group) -> None:
-        """A term follows the operator: the operand before it leads here."""
+        """Let the operand before an operator lead to the term after it."""
         true, false = group.waiting
         if group.operator == "&&":
             self._patch(true)
@@ -214,14 +214,14 @@ class _Reader:
             if self._context.gates.incomplete_refused:
                 raise TermError(Fault.INVALID_FILTER, end)
             if group.operator == "&&" and group.accepted:
-                # The old kernels leave the last || unlinked here and refuse their own broken program, without a text.
+                # The old kernels leave the last || unlinked here, and refuse their broken program without a text.
                 raise TermError(Fault.NO_PROGRAM)
         true, false = group.waiting
-        self._patch(group.accepted + true)  # accept: the place after the last step
+        self._patch(group.accepted + true)  # accept: the target after the last step
         reject = len(self._steps) + 1
         for step, exit_ in group.refused + false:
             self._steps[step][0][exit_] = reject
-        return [(test, places[_FALSE], places[_TRUE]) for places, test in self._steps]
+        return [(test, targets[_FALSE], targets[_TRUE]) for targets, test in self._steps]
 
 
 def _negate(true: _Exits, false: _Exits, negated: bool) -> tuple[_Exits, _Exits]:

@@ -27,7 +27,7 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtol, kstrtoul
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.field import Field
 
-# A function's first and last-plus-one address, by its name or by any address in it; None: there is none.
+# A function's start and end address, by its name or by any address in it; None: there is no such function.
 FunctionRange = Callable[[str | int], tuple[int, int] | None]
 
 _OPERATOR = re.compile("~|!=|==|<=|<|>=|>|&")  # the kernel tries them in this order
@@ -51,7 +51,7 @@ _GENERIC = {
 
 
 class FilterContext(NamedTuple):
-    """What compiling a filter needs to know: what this kernel takes, its CPUs and functions, how to read a string."""
+    """What compiling a filter needs to know: the kernel's gates, its CPUs and functions, how to read a string."""
 
     gates: FilterGates
     cpus: int = 1  # possible CPUs
@@ -60,7 +60,7 @@ class FilterContext(NamedTuple):
 
 
 class TermError(Exception):
-    """A term is wrong: the fault, and its position."""
+    """A fault in a term, and its position."""
 
     def __init__(self, fault: Fault, position: int = 0) -> None:
         super().__init__(fault, position)
@@ -76,7 +76,7 @@ class Term(NamedTuple):
 
 
 class _Operand(NamedTuple):
-    """What the value of a term is compared with."""
+    """The part of a term before its value: what the value is compared with, and how."""
 
     field: Field
     kind: Kind
@@ -85,7 +85,7 @@ class _Operand(NamedTuple):
 
 
 def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
-    """Return a field that every event has without recording it: the CPU, the task's name."""
+    """Return a field that every event has although no record holds it: the CPU, the task's name, the stack."""
     kind = _GENERIC.get(name)
     if kind is None or (kind is Kind.STACKTRACE and not gates.stacktrace_field):
         return None
@@ -97,111 +97,111 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
 
 
 def read_term(text: str, start: int, fields: Mapping[str, Field], context: FilterContext) -> Term:
-    """Read and compile the term at `start`, which is no blank.  Raises TermError."""
+    """Read and compile the term at `start`, which isn't a blank.  Raises TermError."""
 
-    # The kernel counts its positions from one after the first character of the term.
-    def wrong(fault: Fault, at: int) -> TermError:
-        return TermError(fault, at + 1)
+    # The kernel's positions are one greater.
+    def wrong(fault: Fault, position: int) -> TermError:
+        return TermError(fault, position + 1)
 
-    at = _end(_NAME, text, start)
-    if at == start:
+    position = _end(_NAME, text, start)
+    if position == start:
         raise TermError(Fault.NO_FIELD)
-    field, kind = _find(text[start:at], fields, context.gates) or (None, Kind.OTHER)
+    field, kind = _find(text[start:position], fields, context.gates) or (None, Kind.OTHER)
     if field is None:
-        raise wrong(Fault.FIELD_NOT_FOUND, at)
+        raise wrong(Fault.FIELD_NOT_FOUND, position)
 
-    user_string, at = _suffix(".ustring", context.gates.ustring, text, at)
-    function, at = _suffix(".function", context.gates.function, text, at)
-    at = _end(_BLANKS, text, at)
-    match = _OPERATOR.match(text, at)
+    user_string, position = _suffix(".ustring", context.gates.ustring, text, position)
+    function, position = _suffix(".function", context.gates.function, text, position)
+    position = _end(_BLANKS, text, position)
+    match = _OPERATOR.match(text, position)
     if match is None:
-        raise wrong(Fault.INVALID_OP, at)
+        raise wrong(Fault.INVALID_OP, position)
     operand = _Operand(field, kind, match.group(), user_string)
-    at = _end(_BLANKS, text, match.end())
+    position = _end(_BLANKS, text, match.end())
 
-    sign = text[at : at + 1]
+    sign = text[position : position + 1]
     if function:
-        return _function(text, at, operand, context, wrong)
-    if context.gates.cpulist and text.startswith("CPUS", at):
-        return _cpus(text, at, operand, context, wrong)
+        return _function(text, position, operand, context, wrong)
+    if context.gates.cpulist and text.startswith("CPUS", position):
+        return _cpus(text, position, operand, context, wrong)
     if sign in ("'", '"'):
-        return _text(text, at, operand, context, wrong)
-    if is_digit(text, at) or sign == "-":
-        return _number(text, at, operand, wrong)
-    raise wrong(Fault.INVALID_VALUE, at)
+        return _text(text, position, operand, context, wrong)
+    if is_digit(text, position) or sign == "-":
+        return _number(text, position, operand, wrong)
+    raise wrong(Fault.INVALID_VALUE, position)
 
 
 _Wrong = Callable[[Fault, int], TermError]
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    return match.end() if match else at
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return match.end() if match else position
 
 
-def _suffix(suffix: str, known: bool, text: str, at: int) -> tuple[bool, int]:
-    """Return whether a field's suffix that the kernel may know stands at `at`, and where the text goes on."""
-    found = known and text.startswith(suffix, at)
-    return found, at + len(suffix) if found else at
+def _suffix(suffix: str, known: bool, text: str, position: int) -> tuple[bool, int]:
+    """Return whether a field's suffix, if the kernel knows it, is at a position, and where the text goes on."""
+    has_suffix = known and text.startswith(suffix, position)
+    return has_suffix, position + len(suffix) if has_suffix else position
 
 
 def _find(name: str, fields: Mapping[str, Field], gates: FilterGates) -> tuple[Field, Kind] | None:
-    # The event's own fields win over the generic ones, those over the common ones (no name is in both of these).
+    # The event's fields win over the generic ones, and those over the common ones (no name is in both of these).
     field = fields.get(name)
     if field is not None:
         return field, kind_of(field.type, gates.cpulist)
     return generic_field(name, gates)
 
 
-def _function(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
+def _function(text: str, position: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.field.size != _LONG:
-        raise wrong(Fault.ILLEGAL_FIELD_OP, at)
+        raise wrong(Fault.ILLEGAL_FIELD_OP, position)
     if operand.operator not in ("==", "!="):
-        raise wrong(Fault.INVALID_OP, at)
-    place: str | int
-    if is_digit(text, at):
-        end = _end(_ALNUM, text, at)
-        if end - at >= _MAX_NUMBER:
+        raise wrong(Fault.INVALID_OP, position)
+    function: str | int
+    if is_digit(text, position):
+        end = _end(_ALNUM, text, position)
+        if end - position >= _MAX_NUMBER:
             raise wrong(Fault.OPERAND_TOO_LONG, end)
         try:
-            place = kstrtoul(text[at:end])
+            function = kstrtoul(text[position:end])
         except OSError:
             raise wrong(Fault.INVALID_VALUE, end) from None
     else:
-        end = _end(_WORD, text, at)
-        place = text[at:end]
-    found = context.function_range(place) if context.function_range else None
-    if found is None:
+        end = _end(_WORD, text, position)
+        function = text[position:end]
+    addresses = context.function_range(function) if context.function_range else None
+    if addresses is None:
         raise wrong(Fault.NO_FUNCTION, end)
-    return Term(function_test(operand.field, operand.operator, *found), end)
+    return Term(function_test(operand.field, operand.operator, *addresses), end)
 
 
-def _cpus(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
+def _cpus(text: str, position: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.kind not in (Kind.CPU, Kind.CPUMASK, Kind.OTHER) or operand.operator not in ("==", "!=", "&"):
-        raise wrong(Fault.ILLEGAL_FIELD_OP, at)
-    at += len("CPUS") + 1
-    if text[at - 1 : at] != "{":
-        raise wrong(Fault.MISSING_BRACE_OPEN, at)
-    end = text.find("}", at)
+        raise wrong(Fault.ILLEGAL_FIELD_OP, position)
+    position += len("CPUS") + 1
+    if text[position - 1 : position] != "{":
+        raise wrong(Fault.MISSING_BRACE_OPEN, position)
+    end = text.find("}", position)
     if end < 0:
         raise wrong(Fault.MISSING_BRACE_CLOSE, len(text))
-    chosen = parse_cpulist(text[at:end], context.cpus) if end > at else None
+    chosen = parse_cpulist(text[position:end], context.cpus) if end > position else None
     if chosen is None:
         raise wrong(Fault.INVALID_CPULIST, end)
     return Term(cpu_set_test(operand.field, operand.kind, operand.operator, chosen, context.cpus), end + 1)
 
 
-def _text(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
+def _text(text: str, position: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.operator not in ("==", "!=", "~"):
-        raise wrong(Fault.ILLEGAL_FIELD_OP, at)
+        raise wrong(Fault.ILLEGAL_FIELD_OP, position)
     if not operand.kind.is_string:
-        raise wrong(Fault.EXPECT_DIGIT, at)
-    end = text.find(text[at], at + 1)
-    if end < 0:  # all quotes were paired before, but a function's name may have eaten one
+        raise wrong(Fault.EXPECT_DIGIT, position)
+    end = text.find(text[position], position + 1)
+    if end < 0:  # quotes were paired before, but a function's name may have taken one
         raise wrong(Fault.MISSING_QUOTE, len(text))
-    if end - at - 1 >= _MAX_TEXT:
+    if end - position - 1 >= _MAX_TEXT:
         raise wrong(Fault.OPERAND_TOO_LONG, end)
-    value = text[at + 1 : end].encode("latin-1")
+    value = text[position + 1 : end].encode("latin-1")
     if operand.operator == "~":
         matches, negated = compile_pattern(value, context.gates)
     else:
@@ -210,18 +210,18 @@ def _text(text: str, at: int, operand: _Operand, context: FilterContext, wrong: 
     return Term(test, end + 1)
 
 
-def _number(text: str, at: int, operand: _Operand, wrong: _Wrong) -> Term:
+def _number(text: str, position: int, operand: _Operand, wrong: _Wrong) -> Term:
     if operand.kind.is_string:
-        raise wrong(Fault.EXPECT_STRING, at)
+        raise wrong(Fault.EXPECT_STRING, position)
     if operand.operator == "~":
-        raise wrong(Fault.ILLEGAL_FIELD_OP, at)
-    end = _end(_ALNUM, text, at + text.startswith("-", at))
-    if end - at >= _MAX_NUMBER:
+        raise wrong(Fault.ILLEGAL_FIELD_OP, position)
+    end = _end(_ALNUM, text, position + text.startswith("-", position))
+    if end - position >= _MAX_NUMBER:
         raise wrong(Fault.OPERAND_TOO_LONG, end)
     try:
-        value = kstrtol(text[at:end]) if operand.field.signed else kstrtoul(text[at:end])
+        value = kstrtol(text[position:end]) if operand.field.signed else kstrtoul(text[position:end])
     except OSError:
-        raise wrong(Fault.ILLEGAL_INTVAL, at) from None
+        raise wrong(Fault.ILLEGAL_INTVAL, position) from None
     if operand.kind is Kind.CPU:
         return Term(cpu_number_test(operand.operator, value), end)
     return Term(number_test(operand.field, operand.operator, value), end)

@@ -1,4 +1,4 @@
-"""The kernel's parsing of what is written to its files (numbers, words, lists of CPUs, patterns), and its refusals.
+"""Bytes written to a file -> what every parser of the kernel is made of: numbers, words, CPU lists, globs, refusals.
 
-May use `builds`.  Start with `kstrto` and `refusal`.
+Start with `kstrto` and `refusal`.
 """

@@ -12,7 +12,7 @@ _UINT_MAX = (1 << 32) - 1
 
 
 def parse_cpulist(text: str, cpus: int) -> frozenset[int] | None:
-    """Return the CPUs of a list on a machine of `cpus` CPUs; None when the kernel refuses the list.
+    """Return the CPUs of a list on a machine of `cpus` CPUs; None if the kernel refuses the list.
 
     "N" is the last CPU; "A-B:U/G" the first U of every G of the range.  A newline ends the list.
     Source: bitmap_parselist() in lib/bitmap-str.c of 6.12; fixtures/filters.

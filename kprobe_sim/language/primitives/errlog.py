@@ -21,9 +21,9 @@ class _Entry(NamedTuple):
 class ErrorLog:
     """The ring behind one `error_log` file.
 
-    `clock` gives the local trace clock in nanoseconds.  `command_size` is the kernel's fixed buffer for the command
-    (256 bytes on 5.10, which cuts long commands and loses their newline, and has one byte for the column) or None where
-    it grows (6.1 and later).
+    `clock` gives the local trace clock in nanoseconds.  `command_size` is the size of the kernel's buffer for the
+    command (256 bytes on 5.10, which cuts long commands, loses their newline and has one byte for the column), or None
+    where the buffer grows (6.1 and later).
     """
 
     __slots__ = ("_clock", "_columns", "_entries", "_room")
@@ -48,7 +48,7 @@ class ErrorLog:
         return len(self._entries)
 
     def text(self) -> bytes:
-        """Return what reading the file gives, oldest entry first."""
+        """Return the text of the file, oldest entry first."""
         return b"".join(self.records())
 
     def records(self) -> list[bytes]:

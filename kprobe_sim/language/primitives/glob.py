@@ -1,6 +1,6 @@
-"""The kernel's patterns, which `FIELD ~ "PATTERN"` and `FIELD == "TEXT"` compare with.
+"""The kernel's patterns, as in `FIELD ~ "PATTERN"` and `FIELD == "TEXT"`.
 
-A matcher is called with a buffer, the start of the string and the length of the field (bytes, with the final NUL).
+A matcher takes a buffer, the start of the string and the length of the field (bytes, with the final NUL).
 Source: regex_match_*() and filter_parse_regex() in kernel/trace/trace_events_filter.c, lib/glob.c; fixtures/filters.
 """
 
@@ -17,7 +17,7 @@ Matcher = Callable[[bytes, int, int], bool]
 
 
 class Pattern(NamedTuple):
-    """A compiled pattern: `negated` when it began with an exclamation mark."""
+    """A compiled pattern, `negated` if it began with an exclamation mark."""
 
     matches: Matcher
     negated: bool
@@ -32,7 +32,7 @@ def compile_text(text: bytes, gates: FilterGates) -> Matcher:
     def full(buffer: bytes, start: int, length: int) -> bool:
         if length > size:
             return buffer[start : start + size + 1] == ended
-        if length == 0:  # the kernel takes it for "length unknown" and reads up to the NUL
+        if length == 0:  # the kernel takes this for "length unknown" and reads up to the NUL
             return c_string(buffer[start:]) == text
         return (length == size or not bounded) and buffer[start : start + length] == text[:length]
 
@@ -52,8 +52,8 @@ class PatternKind(Enum):
 def classify(text: bytes) -> tuple[PatternKind, bytes]:
     """Return how a pattern is compared, and with what.
 
-    A pattern that begins with a digit is plain text; a star at an end or both, and no other sign, is a search; else
-    the whole is a glob.
+    A pattern that begins with a digit is plain text.  One whose only signs are stars at its ends is a search.  Any
+    other is a glob.
     """
     inner = text[1:-1]
     if text[:1].isdigit():
@@ -68,13 +68,13 @@ def classify(text: bytes) -> tuple[PatternKind, bytes]:
 
 def compile_pattern(text: bytes, gates: FilterGates) -> Pattern:
     """Return the matcher of ~."""
-    kind, wanted = classify(text.removeprefix(b"!"))
+    kind, searched = classify(text.removeprefix(b"!"))
     if kind is PatternKind.GLOB:
-        matcher = _glob(wanted, gates)
+        matcher = _glob(searched, gates)
     elif kind is PatternKind.FULL:
-        matcher = compile_text(wanted, gates)
+        matcher = compile_text(searched, gates)
     else:
-        matcher = {PatternKind.FRONT: _front, PatternKind.MIDDLE: _middle, PatternKind.END: _end}[kind](wanted)
+        matcher = {PatternKind.FRONT: _front, PatternKind.MIDDLE: _middle, PatternKind.END: _end}[kind](searched)
     return Pattern(matcher, text.startswith(b"!"))
 
 
@@ -107,7 +107,7 @@ def _end(text: bytes) -> Matcher:
     size = len(text)
 
     def end(buffer: bytes, start: int, length: int) -> bool:
-        # The end of the field, not of the string: `comm ~ "*sh"` looks at bytes 13 and 14 of the 16.
+        # The end of the field, not of the string: `comm ~ "*sh"` compares bytes 13 and 14 of the 16.
         last = start + length - 1
         return length > size and buffer[last - size : last] == text
 
@@ -139,7 +139,7 @@ class _Class(NamedTuple):
 
 
 def _read_class(pattern: bytes, position: int) -> _Class | None:
-    # `position` is right after the bracket.  None: no closing bracket, so the opening one is a plain character.
+    # `position` is right after the bracket.  None: no bracket closes it, so it is a plain character.
     negated = pattern[position : position + 1] == b"!"
     position += negated
     spans: list[tuple[int, int]] = []
@@ -160,7 +160,7 @@ def _read_class(pattern: bytes, position: int) -> _Class | None:
 
 
 class Sign(NamedTuple):
-    """One sign of a glob as a regular expression; `plain`: the one character that it stands for, or b""."""
+    """One sign of a glob as a regular expression; `plain` is the only character that it matches, or b""."""
 
     expression: bytes
     plain: bytes = b""
@@ -169,8 +169,8 @@ class Sign(NamedTuple):
 def glob_signs(pattern: bytes, any_sign: bytes = b".") -> list[list[Sign]]:
     """Return the signs of a glob, in pieces between its stars.
 
-    `?` is any character, for which `any_sign` stands, `[a-c]` and `[!x]` are classes, a backslash takes the next sign
-    plainly.
+    `?` is any character (`any_sign` as an expression), `[a-c]` and `[!x]` are classes, a backslash makes the next sign
+    plain.
     """
     pieces: list[list[Sign]] = [[]]
     position = 0
@@ -193,12 +193,12 @@ def glob_signs(pattern: bytes, any_sign: bytes = b".") -> list[list[Sign]]:
 
 
 def glob_expression(pattern: bytes) -> re.Pattern[bytes]:
-    """Return a regular expression that fully matches what the glob matches; its time is at most quadratic."""
+    """Return a regular expression that fully matches what the glob matches, in quadratic time at most."""
     first, *others = [b"".join([sign.expression for sign in piece]) for piece in glob_signs(pattern)]
     if not others:
         return re.compile(first, re.DOTALL)
     *inner, last = others
-    # Only the last star need be tried again, so every earlier piece may hold on to its first place: (?>...).
+    # Only the last star need be tried again, so every earlier piece may keep its first match: (?>...).
     middle = b"".join(b"(?>.*?" + piece + b")" for piece in inner)
     return re.compile(first + middle + b".*" + last, re.DOTALL)
 
@@ -210,10 +210,10 @@ def _class_expression(group: _Class) -> bytes:
     return (b"[^" if group.negated else b"[") + spans + b"]"
 
 
-def _takes(pattern: bytes, place: int, byte: int, *, past_end: bool) -> tuple[bool, int] | None:
-    """Return whether the sign at `place` takes a byte, and where the pattern goes on; None if nothing can match."""
-    ahead = place + 1
-    sign = pattern[place:ahead]
+def _takes(pattern: bytes, position: int, byte: int, *, past_end: bool) -> tuple[bool, int] | None:
+    """Return whether the sign at `position` takes a byte, and where the pattern goes on; None if nothing can match."""
+    ahead = position + 1
+    sign = pattern[position:ahead]
     if sign == b"?":
         return (True, ahead) if byte else None
     if sign == b"[" and (group := _read_class(pattern, ahead)):
@@ -227,31 +227,31 @@ def _takes(pattern: bytes, place: int, byte: int, *, past_end: bool) -> tuple[bo
 
 
 def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> bool:
-    """Match a whole subject, which a NUL ends, sign by sign.
+    """Match all of a subject, which a NUL ends, sign by sign.
 
-    `past_end`: a negated class takes the end of the string for a character and the match goes on after it, as kernels
-    before 6.12 do (what lies after the subject counts as NUL).
+    `past_end`: a negated class takes the end of the string for a character, and the match goes on after it, as on
+    kernels before 6.12 (NULs follow the subject).
     """
-    place, at = 0, 0
+    position, index = 0, 0
     star: tuple[int, int] | None = None
     while True:
-        byte = subject[at] if at < len(subject) else 0
-        if pattern[place : place + 1] == b"*":
-            place += 1
-            if place == len(pattern):
+        byte = subject[index] if index < len(subject) else 0
+        if pattern[position : position + 1] == b"*":
+            position += 1
+            if position == len(pattern):
                 return True
-            star = (place, at)
+            star = (position, index)
             continue
-        if byte == 0 and pattern[place:] in (b"", b"\\"):
+        if byte == 0 and pattern[position:] in (b"", b"\\"):
             return True
-        found = _takes(pattern, place, byte, past_end=past_end)
-        if found is None:
+        taken = _takes(pattern, position, byte, past_end=past_end)
+        if taken is None:
             return False
-        matched, ahead = found
+        matched, ahead = taken
         if matched:
-            place, at = ahead, at + 1
+            position, index = ahead, index + 1
         elif byte == 0 or star is None:
             return False
         else:
             star = (star[0], star[1] + 1)
-            place, at = star
+            position, index = star

@@ -1,4 +1,4 @@
-"""The kernel's own reading of numbers, blanks and names from text.
+"""Numbers, blanks and names, as the kernel reads them from text.
 
 Text is `str` in latin-1: one character is one byte.  Sources: lib/kstrtox.c, lib/ctype.c and lib/argv_split.c as they
 behave on the recorded kernels (fixtures/definitions).
@@ -15,9 +15,9 @@ ULONG_MAX = (1 << 64) - 1
 LONG_MAX = (1 << 63) - 1
 UINT_MAX = (1 << 32) - 1
 
-# isspace() of the kernel: the ASCII blanks and, by its latin-1 table, the no-break space.
+# isspace() of the kernel: the ASCII blanks and, as its table is latin-1, the no-break space.
 _TOKEN = re.compile(r"[^\t\n\x0b\x0c\r \xa0]+")
-# isalpha() of the kernel knows the latin-1 letters too, without the signs of multiplication and division among them.
+# isalpha() of the kernel knows the latin-1 letters too, but not the multiplication and division signs among them.
 _LETTER = r"A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\xff"
 _NAME = re.compile(rf"[{_LETTER}_][{_LETTER}0-9_]*")
 _SYSTEM = re.compile(rf"[{_LETTER}_\-][{_LETTER}0-9_\-]*")
@@ -31,17 +31,17 @@ def tokens(text: str) -> list[str]:
 
 
 def is_digit(text: str, position: int) -> bool:
-    """True when an ASCII digit stands at `position`."""
+    """Return True if an ASCII digit is at `position`."""
     return "0" <= text[position : position + 1] <= "9"
 
 
 def is_name(text: str) -> bool:
-    """True for a good event or argument name (is_good_name)."""
+    """Return True for a good event or argument name (is_good_name)."""
     return _NAME.fullmatch(text) is not None
 
 
 def is_system(text: str) -> bool:
-    """True for a good group name where hyphens are allowed (is_good_system_name)."""
+    """Return True for a good group name where hyphens are allowed (is_good_system_name)."""
     return _SYSTEM.fullmatch(text) is not None
 
 
@@ -64,14 +64,14 @@ def _unsigned(text: str, base: int) -> int:
     base, start, end = _digits(text, 0, base)
     value = int(text[start:end], base) if end > start else 0
     if value > ULONG_MAX:
-        raise refuse(errno.ERANGE)  # found before what follows the digits is looked at
+        raise refuse(errno.ERANGE)  # whatever follows the digits
     if end == start or text[end:] not in ("", "\n"):
         raise refuse(errno.EINVAL)
     return value
 
 
 def kstrtoul(text: str, base: int = 0) -> int:
-    """Read a 64-bit unsigned number that fills the text; one leading + and one trailing newline may stand.
+    """Read a 64-bit unsigned number that fills the text, with an optional leading + and trailing newline.
 
     Raises OSError: EINVAL, or ERANGE on overflow.
     """
@@ -92,7 +92,7 @@ def kstrtol(text: str, base: int = 0) -> int:
 
 
 def read_ulong(text: str, size: int) -> int:
-    """Read an unsigned long of `size` bytes, 4 or 8; one of 4 has its sign bit extended to 64, as symbols have there.
+    """Read an unsigned long of `size` bytes, 4 or 8; the sign bit of one of 4 is extended to 64 bits, as in symbols.
 
     Raises OSError: EINVAL or ERANGE.
     """

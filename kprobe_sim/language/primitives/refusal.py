@@ -6,16 +6,16 @@ import os
 
 
 def refuse(number: int) -> OSError:
-    """Return the `OSError` for an errno, without a path (the adapter knows the path)."""
+    """Return the `OSError` of an errno, without a path: the adapter knows that."""
     return OSError(number, os.strerror(number))
 
 
 class Refusal(Exception):
-    """A definition can't be accepted.
+    """The kernel refuses a definition.
 
     `message` is the id of the kernel's answer in `builds.messages`; `offset` the caret's column within token number
-    `token` (None until the reader of the line knows the token); `errno` that of what failed where it is handed on.
-    `before` is a fault that was logged and forgotten before this one was found.
+    `token` (None until the reader of the line knows the token); `errno` is set where the kernel passes on the errno of
+    what failed.  `before` is a fault that the kernel logged and went on from.
     """
 
     __slots__ = ("before", "errno", "message", "offset", "token")
@@ -30,9 +30,9 @@ class Refusal(Exception):
 
 
 class Printed(Refusal):
-    """A line is refused with lines in the kernel's log, as kernels without an error_log do.
+    """The kernel refuses a line and prints lines into its log, as kernels without an error_log do.
 
-    `source` is what recent ones of these put before the line.
+    `source` is what the newer of these kernels put before the line.
     """
 
     __slots__ = ("lines",)
@@ -45,4 +45,4 @@ class Printed(Refusal):
 
 
 class Declined(Exception):
-    """The line is no definition of this kind (the kernel's ECANCELED): another kind of event may take it."""
+    """The line isn't a definition of this kind (the kernel's ECANCELED): another kind of event may take it."""

@@ -1,4 +1,4 @@
-"""The values of a table in a TOML file that somebody wrote: each is what it has to be, or a ValueError says how not."""
+"""The values of a table in a TOML file that a user wrote: each is checked, and a ValueError says what is wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 WORD = 1 << 64  # numbers of a register, with or without a sign
-SECONDS = 1_000_000_000  # at most: some 31 years, whose ns fit the kernel's clocks
+SECONDS = 1_000_000_000  # at most: about 31 years, so that ns fit the kernel's clocks
 CPUS = 8192  # NR_CPUS, at most, of a kernel for x86-64
 PIDS = 1 << 22  # PID_MAX_LIMIT of a kernel of 64 bits
 _SHOWN = 60  # characters
@@ -16,8 +16,8 @@ _STAMP = re.compile(r"[0-9]{1,10}\.[0-9]{1,9}")
 
 
 def toml(source: str) -> dict[str, Any]:
-    """Return the table that a text of TOML is.  Raises ValueError, for whatever is wrong with it."""
-    import tomllib  # few machines read a file of somebody's
+    """Return the table of a TOML text.  Raises ValueError, whatever is wrong with it."""
+    import tomllib  # few runs read such a file
 
     try:
         return tomllib.loads(source)
@@ -25,7 +25,7 @@ def toml(source: str) -> dict[str, Any]:
         reason = cut(str(error), 200)
     except RecursionError:
         reason = "its tables or lists are nested too deeply"
-    except ValueError:  # of int(), whose limit keeps its time short
+    except ValueError:  # of int(), which limits the number of digits
         reason = f"it has a number of more than {sys.get_int_max_str_digits()} digits"
     raise ValueError(f"not TOML: {reason}")
 
@@ -39,17 +39,17 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text, or the beginning of one that is longer."""
+    """Return a text, shortened to `most` characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def unfit(what: str, value: Any, needed: str) -> ValueError:
-    """Return the error about a value that isn't what is needed there."""
+    """Return the error about a value that isn't what is needed."""
     return ValueError(f"{what} is {shown(value)}, and has to be {needed}")
 
 
 def only(table: Mapping[str, Any], known: Collection[str], where: str = "") -> None:
-    """Raise ValueError for a key that isn't among the known ones, with the one that was meant."""
+    """Raise ValueError for an unknown key, with the known key that was probably meant."""
     unknown = next((key for key in table if key not in known), None)
     if unknown is None:
         return
@@ -81,7 +81,7 @@ def number(value: Any, what: str, least: int = -WORD // 2, most: int = WORD - 1)
 
 
 def nanoseconds(value: Any, what: str) -> int:
-    """Return a time that is given in seconds; as a text it is as the kernel prints one."""
+    """Return a time given in seconds, as a number or as a text that the kernel prints."""
     if isinstance(value, str) and _STAMP.fullmatch(value):
         value = float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= SECONDS:
@@ -90,7 +90,7 @@ def nanoseconds(value: Any, what: str) -> int:
 
 
 def items(value: Any, what: str) -> list[Any]:
-    """Return what is in a list."""
+    """Return the items of a list."""
     if not isinstance(value, list | tuple):
         raise unfit(what, value, "a list")
     return list(value)
@@ -104,7 +104,7 @@ def table(value: Any, what: str) -> dict[str, Any]:
 
 
 def octets(value: Any, what: str) -> bytes:
-    """Return bytes that are given as hexadecimal digits."""
+    """Return bytes given as hexadecimal digits."""
     if isinstance(value, str):
         try:
             return bytes.fromhex(value)
@@ -114,7 +114,7 @@ def octets(value: Any, what: str) -> bytes:
 
 
 def address(value: str, what: str, room: int) -> int:
-    """Return an address that is written as a key, from which on so many bytes lie."""
+    """Return an address that is written as a key, at which `room` bytes lie."""
     try:
         found = int(value, 0)
     except ValueError:
@@ -124,23 +124,23 @@ def address(value: str, what: str, room: int) -> int:
     return found
 
 
-def tables(found: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the tables that are written [[key]]."""
-    several = found.get(key, [])
+def tables(source: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the tables that are written as [[key]]."""
+    several = source.get(key, [])
     if not isinstance(several, list) or not all(isinstance(entry, dict) for entry in several):
         raise ValueError(f"{key} isn't a table: write [[{key}]]")
     return several
 
 
 def lines_of(source: str, key: str, count: int) -> list[int]:
-    """Return the numbers of the lines that are [[key]]; nothing if these aren't so many tables."""
+    """Return the numbers of the lines that are [[key]]; none if their number isn't `count`."""
     header = re.compile(rf"[ \t]*\[\[[ \t]*{key}[ \t]*\]\]")
     found = [number for number, line in enumerate(source.split("\n"), 1) if header.match(line)]
     return found if len(found) == count else []
 
 
 def at_line(number: int, lines: list[int]) -> str:
-    """Return where the table of that number stands, as an error ends with it."""
+    """Return the line of the table of that number, for the end of an error."""
     return f" (line {lines[number - 1]})" if number <= len(lines) else ""
 
 

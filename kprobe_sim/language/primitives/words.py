@@ -13,7 +13,7 @@ BLANKS = b" \t\n\v\f\r"
 
 
 class Word(NamedTuple):
-    """The next word of a write and the bytes consumed with it, the blank that ends it included."""
+    """The next word of a write, and the bytes consumed with it, including the blank that ends it."""
 
     text: bytes  # b"" if only blanks were written
     consumed: int
@@ -40,15 +40,15 @@ def number_from_user(data: bytes) -> int:
 
 
 def as_file(name: str) -> str:
-    """Return the file's name, as os.fsdecode has it, for a name in the kernel's text, read as latin-1: the same bytes.
+    """Return the file name, as os.fsdecode gives it, of a name in the kernel's text, read as latin-1: the same bytes.
 
-    A name in kprobe_events may have letters above 0x7f, those of latin-1 (include/linux/ctype.h, lib/ctype.c).
+    A name in kprobe_events may have the letters of latin-1 above 0x7f (include/linux/ctype.h, lib/ctype.c).
     """
     return name if name.isascii() else name.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def of_file(name: str) -> str:
-    """Return what `as_file` was given; a name that no file has as it is."""
+    """Return the name of which `as_file` made a file name; any other name is returned as it is."""
     if name.isascii():
         return name
     try:

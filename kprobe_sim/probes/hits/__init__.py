@@ -1,4 +1,4 @@
-"""Calls on the simulated machine that hit probes: registers and memory are laid out, and each hit becomes a record.
+"""Calls of functions on the simulated machine -> a record for each probe that they hit.
 
-May use `hist` and what is below.  Start with `hits`.
+Start with `hits`; `sites` knows which probes a function has, `call` lays out registers and memory.
 """

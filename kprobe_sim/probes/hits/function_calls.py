@@ -25,13 +25,13 @@ class FunctionCalls:
         self.instances: tuple[Instance, ...] = ()
 
     def rearm(self) -> tuple[Instance, ...]:
-        """Look again which instances have the tracer, and return them; none of them while ftrace is off."""
+        """Find again which instances have the tracer, and return them; none while ftrace is off."""
         on = self._machine.ftrace_enabled
         self.instances = tuple([one for one in self._all if on and one.current_tracer == "function"])
         return self.instances
 
     def record(self, call: Call, here: int, chain: Sequence[int]) -> None:
-        """Record a call, at the place where ftrace is called from (function_trace_call in trace_functions.c, 6.1)."""
+        """Record a call, at the address that calls ftrace (function_trace_call in trace_functions.c, 6.1)."""
         for instance in self.instances:
             pids, no_pids = instance.ftrace_pids, instance.ftrace_no_pids
             if (pids is not None and call.task.pid not in pids) or (no_pids is not None and call.task.pid in no_pids):

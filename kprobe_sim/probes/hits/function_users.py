@@ -1,10 +1,9 @@
-"""The users of ftrace that are called at a function's entry, and since when: the newest is called first.
+"""The users of ftrace that a function calls at its entry, and since when: it calls the newest first.
 
-All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled; so are,
-since 6.17, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when
-it is made, on 6.16 they are one from when the first is made.  The tracer function_graph is a user since 5.16; before
-that it comes after all of them.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of
-6.12; traces of 6.12, 7.2 and 7.3.
+All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled.  Since
+6.17 so are all fprobes on entries, and all fprobes on returns.  On 6.16 all fprobes are one user from when the first is
+made; before that each is a user of its own.  The tracer function_graph is a user since 5.16; before that it comes after
+all of them.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of 6.12; traces of 6.12, 7.2 and 7.3.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NEVER: Moment = (-1, 0)
 
 
 class FunctionUsers:
-    """The users of ftrace, and the moments when they and their events came."""
+    """The users of ftrace, and when they and their events came."""
 
     def __init__(self, instances: Instances, probes: ProbeRegistry) -> None:
         self._instances = instances
@@ -33,7 +32,7 @@ class FunctionUsers:
 
     @property
     def trampoline(self) -> int:
-        """The address that fprobes on returns put in the place of a return address."""
+        """The address that fprobes on returns put in place of a return address."""
         machine = self._machine
         found = machine.symbols.lookup("return_to_handler") if machine.gates.fprobes_late else ()
         return found[0].address if found else machine.return_trampoline
@@ -45,7 +44,7 @@ class FunctionUsers:
 
     @property
     def graph_return(self) -> int:
-        """The address that the tracer function_graph puts in the place of a return address."""
+        """The address that the tracer function_graph puts in place of a return address."""
         found = self._machine.symbols.lookup("return_to_handler")
         return found[0].address if found else 0
 
@@ -65,8 +64,8 @@ class FunctionUsers:
         """Return when the event of an fprobe was enabled."""
         return self._events[RETURNS if event in self._events[RETURNS] else ENTRIES].get(event, NEVER)
 
-    def look(self, event: Event | None) -> None:
-        """Look if an event is enabled."""
+    def note(self, event: Event | None) -> None:
+        """Note whether an event is enabled now."""
         user = self._user_of(event) if isinstance(event, ProbeEvent) else None
         if user is None or not isinstance(event, ProbeEvent):
             return
@@ -85,5 +84,5 @@ class FunctionUsers:
         if probes.fprobes.of(event):
             return RETURNS if event.is_return else ENTRIES
         traceable = self._machine.symbols.is_traceable
-        places = [probe.address for probe in probes.kprobes.of(event)]
-        return KPROBES if any(place is not None and traceable(place) for place in places) else None
+        addresses = [probe.address for probe in probes.kprobes.of(event)]
+        return KPROBES if any(address is not None and traceable(address) for address in addresses) else None

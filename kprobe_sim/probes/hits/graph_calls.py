@@ -19,7 +19,7 @@ _PLAIN = (0, 0)
 class Frame(NamedTuple):
     """A call that is traced until it returns; `called` is when it was entered, in ns.
 
-    `is_muted`: it is one of set_graph_notrace, and leaves no record, nor do those within it.
+    `is_muted`: set_graph_notrace has it, so neither it nor the calls within it leave records.
     `is_first`: the tracer saw it before kprobes did, and sees its return after return probes.
     """
 
@@ -44,7 +44,7 @@ class GraphCalls:
         self._overruns: dict[int, int] = {}
 
     def enter(self, call: Call, function: int, preemption: int, *, is_first: bool) -> Frame | None:
-        """Record the entry of a call, at its address and a preemption depth; None if its return isn't to be seen."""
+        """Record the entry of a call at its address and a preemption depth; return None if its return isn't traced."""
         instance, pid = self._instance, call.task.pid
         frames = self._open.setdefault(pid, [])
         depth = len(frames)
@@ -65,12 +65,12 @@ class GraphCalls:
         frames.append(frame)
         return frame
 
-    def leave(self, call: Call, frame: Frame, at: int | None) -> None:
-        """Record the return of a call; `at` is its time in ns, None for now."""
+    def leave(self, call: Call, frame: Frame, timestamp: int | None) -> None:
+        """Record the return of a call; `timestamp` is its time in ns, None for now."""
         pid = call.task.pid
         if not self._drop(pid, frame) or frame.is_muted:
             return
-        returned = self._machine.clock() if at is None else at
+        returned = self._machine.clock() if timestamp is None else timestamp
         overrun = self._overruns.get(pid, 0)
         times = frame.called, returned
         context = call.context or self._at_exit
@@ -83,7 +83,7 @@ class GraphCalls:
         self._drop(call.task.pid, frame)
 
     def _drop(self, pid: int, frame: Frame) -> bool:
-        """Take a call away, with those within it that never returned; False if it isn't followed any more."""
+        """Drop a call, with those within it that never returned; return False if it isn't followed any more."""
         frames = self._open.get(pid, [])
         if len(frames) <= frame.depth or frames[frame.depth] is not frame:
             return False
@@ -93,7 +93,7 @@ class GraphCalls:
         return True
 
     def _follows(self, call: Call, depth: int) -> bool:
-        """True if the tracer looks at a function that is called at that depth."""
+        """Return True if the tracer follows a call at that depth."""
         instance, pid = self._instance, call.task.pid
         pids, no_pids = instance.ftrace_pids, instance.ftrace_no_pids
         if (pids is not None and pid not in pids) or (no_pids is not None and pid in no_pids):

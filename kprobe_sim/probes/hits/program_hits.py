@@ -1,4 +1,4 @@
-"""Programs on the simulated machine that hit uprobes: a task's work in user space, as far as probes see it.
+"""Calls of programs on the simulated machine that hit uprobes: a task's work in user space, as probes see it.
 
 Sources: uprobe_dispatcher(), uretprobe_dispatcher() and __uprobe_trace_func() in kernel/trace/trace_uprobe.c of 4.9.229
 and 5.4.273; recorded traces: 16_uprobe2.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from kprobe_sim.events.event_file import EventFile, Hit
+from kprobe_sim.events.event_file import Hit
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
+from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.state import NOWHERE, TASK_SIZE, State
-from kprobe_sim.probes.hits.call import ARGUMENT_REGISTERS, CLOBBERED, REGISTERS
+from kprobe_sim.probes.hits.call import CLOBBERED, as_bytes, check_state
 from kprobe_sim.probes.hits.program_call import ProgramCall
 from kprobe_sim.probes.uprobes import Uprobe, Uprobes
 
@@ -26,7 +27,7 @@ _BASE = {"cs": 0x33, "ss": 0x2B, "flags": 0x246, "orig_ax": _MASK}  # those that
 
 
 class _UserMemory:
-    """The memory of a call, without what is the kernel's: copy_from_user() reads nothing there."""
+    """The memory of a call without the kernel's part, where copy_from_user() reads nothing."""
 
     def __init__(self, memory: CallMemory) -> None:
         self._memory = memory
@@ -46,20 +47,20 @@ class ProgramHits:
         self._instances = instances
         self._uprobes = uprobes
         self._recorder = recorder
-        self._context = (1, 0)  # the handler says of itself that interrupts are off
+        self._context = (1, 0)  # the handler says that interrupts are off
         if machine.gates.program_depth_taken:
             self._context = (0xFF, 0xFF) if machine.profile.preemption else (0, 0)
 
     def run(self, call: ProgramCall, within: Callable[[], None] | None = None) -> None:
-        """Run one call: its first instruction, what is done within, its return.
+        """Run one call: its first instruction, what happens within it, its return.
 
-        Raises ValueError for a file, CPU or registers that there aren't.
+        Raises ValueError for a file, CPU or registers that don't exist.
         """
-        self._check(call)
+        check_state(self._machine, call.cpu, call.registers)
         probes = self._uprobes.in_place(self._file(call.path), call.offset)
         before = self._state(call)
         for probe in probes:
-            probe.hits += 1  # a return probe's, too, whether it returns or not
+            probe.hits += 1  # also of a return probe, whether the call returns or not
             if not probe.event.is_return:
                 self._hit(probe, call, before, (before.registers["ip"],), call.at)
         if within is not None:
@@ -68,18 +69,11 @@ class ProgramHits:
             return
         if call.at is None and call.duration is not None and isinstance(self._machine.clock, VirtualClock):
             self._machine.clock.advance(call.duration)
-        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+        timestamp = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
         after = self._returned(call, before, call.returns)
         for probe in probes:
             if probe.event.is_return:
-                self._hit(probe, call, after, (before.registers["ip"], after.registers["ip"]), at)
-
-    def _check(self, call: ProgramCall) -> None:
-        if not 0 <= call.cpu < self._machine.cpus:
-            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
-        unknown = sorted(call.registers.keys() - set(REGISTERS))
-        if unknown:
-            raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
+                self._hit(probe, call, after, (before.registers["ip"], after.registers["ip"]), timestamp)
 
     def _file(self, path: str) -> object:
         try:
@@ -93,7 +87,7 @@ class ProgramHits:
     def _state(self, call: ProgramCall) -> State:
         """Return the registers and memory at the first instruction."""
         memory = CallMemory(self._machine.memory, call.memory)
-        values = [arg & _MASK if isinstance(arg, int) else memory.put_string(_bytes(arg)) for arg in call.args]
+        values = [arg & _MASK if isinstance(arg, int) else memory.put_string(as_bytes(arg)) for arg in call.args]
         stack = [call.caller & _MASK, *values[len(ARGUMENT_REGISTERS) :]]
         memory.put(_STACK, struct.pack(f"<{len(stack)}Q", *stack), _STACK_ABOVE)
         registers = {**_BASE, **dict(zip(ARGUMENT_REGISTERS, values, strict=False)), "sp": _STACK}
@@ -102,13 +96,15 @@ class ProgramHits:
         return State(registers, _UserMemory(memory), (), call.task.name, 0, NOWHERE, mapped=call.base)
 
     def _returned(self, call: ProgramCall, before: State, returns: int) -> State:
-        """Return the state at the return: a function puts back what is its caller's."""
+        """Return the state at the return: a function restores its caller's registers."""
         stated = {name: value & _MASK for name, value in call.registers.items()}
         registers = {**before.registers, **CLOBBERED, **stated, "ax": returns & _MASK, "ip": call.caller & _MASK}
         registers["sp"] = before.registers["sp"] + 8 & _MASK
         return before._replace(registers=registers, return_value=registers["ax"])
 
-    def _hit(self, probe: Uprobe, call: ProgramCall, state: State, addresses: tuple[int, ...], at: int | None) -> None:
+    def _hit(
+        self, probe: Uprobe, call: ProgramCall, state: State, addresses: tuple[int, ...], timestamp: int | None
+    ) -> None:
         event, task = probe.event, call.task
         record = b""
         for file in self._instances.enabled(event):
@@ -116,22 +112,6 @@ class ProgramHits:
                 continue
             if not record:
                 flags, depth = call.context or self._context
-                # the buffer that arguments are read into isn't looked at again where a read fails: zeroes here
+                # where a read fails, the kernel leaves whatever the arguments' buffer held: here zeroes
                 record = bytes(probe.evaluate(state, (event.id, flags, depth, task.pid, *addresses)))
-            self._emit(file, call, record, state.comm, at)
-
-    def _emit(self, file: EventFile, call: ProgramCall, record: bytes, comm: bytes, at: int | None) -> None:
-        self._recorder.emit(
-            file,
-            call.task,
-            record,
-            lambda: Hit(call.cpu, comm, record[:8], (), at),
-            lambda: (),
-            cpu=call.cpu,
-            comm=comm,
-            at=at,
-        )
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+            self._recorder.emit(file, task, record, Hit(call.cpu, state.comm, record[:8], (), timestamp))

@@ -1,8 +1,8 @@
 """The running task in the kernel's memory: its task_struct, and the per-CPU variables that lead to it.
 
-Where things lie is made up (a task_struct by its pid, the area of a CPU by its number); what lies there is laid out as
-the build's BTF says, and zero where nobody asked for more.  Source: a 7.3 guest's answers to $current and
-this_cpu_read(), `this_cpu_ptr(@runqueues)` among them.
+The addresses are made up (a task_struct's from its pid, a CPU's area from its number); the contents are laid out as the
+build's BTF says, and zero where nothing is known.  Source: a 7.3 guest's values of $current, this_cpu_read() and
+`this_cpu_ptr(@runqueues)`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kprobe_sim.named_tuple import NamedTuple
 _AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
 _ALIGNMENT = 0x2000
 _RANDOMIZED = 0x400000  # PF_RANDOMIZE
-_PRIORITY = 120  # of a task that nobody made nicer
+_PRIORITY = 120  # of a task with the default niceness
 _INIT = 1
 
 
@@ -31,9 +31,9 @@ class _Field(NamedTuple):
 
 
 class TaskMemory:
-    """Puts tasks and per-CPU variables into the memory of a simulated kernel, when a probe first looks at them.
+    """Puts tasks and per-CPU variables into the memory of a simulated kernel when a probe first needs them.
 
-    `is_seen` is false if no probe of this kernel can look, nor be left with the address of a task by chance.
+    `is_seen` is false if no probe of this kernel can read them, or get the address of a task by chance.
     """
 
     def __init__(self, machine: SimulatedMachine) -> None:
@@ -45,24 +45,24 @@ class TaskMemory:
         self._placed: dict[int, tuple[Task, int]] = {}  # by pid: as it was placed, and on which CPU
         self._areas: dict[int, bytearray] = {}
         self._running: dict[int, int] = {}  # CPU -> address of the task there
-        self._last: tuple[Task | None, int, Current] = (None, 0, NOWHERE)  # what was asked for last, and the answer
+        self._last: tuple[Task | None, int, Current] = (None, 0, NOWHERE)  # the last question and its answer
 
-    def at(self, task: Task, cpu: int) -> Current:
-        """Return where a task's memory is while it runs on a CPU; nothing is there if no probe can name it."""
+    def current(self, task: Task, cpu: int) -> Current:
+        """Return where a task's memory is while it runs on a CPU; it is empty if no probe can name it."""
         last_task, last_cpu, current = self._last
         if task is last_task and cpu == last_cpu:
             return current
-        self._last = task, cpu, (current := self._at(task, cpu))
+        self._last = task, cpu, (current := self._find(task, cpu))
         return current
 
-    def _at(self, task: Task, cpu: int) -> Current:
+    def _find(self, task: Task, cpu: int) -> Current:
         address = task_address(task.pid)
         types = self._machine.profile.types if self._is_named else None
         if types is None:
             return Current(address, 0, 0)
         if self._placed.get(task.pid) != (task, cpu):
             self._placed[task.pid] = (task, cpu)
-            self._place(types, task, cpu)
+            self._lay_out(types, task, cpu)
         if self._running.get(cpu) != address:
             self._run(types, address, cpu)
         comm = self._field(types, "task_struct", "comm")
@@ -79,7 +79,7 @@ class TaskMemory:
             self._fields[key] = _Field(found[0] // 8, types.size(found[1])) if found else None
         return self._fields[key]
 
-    def _place(self, types: PrototypeTable, task: Task, cpu: int) -> None:
+    def _lay_out(self, types: PrototypeTable, task: Task, cpu: int) -> None:
         number = types.struct("task_struct")
         if number is None:
             return
@@ -107,13 +107,13 @@ class TaskMemory:
         if comm:
             content[comm.offset : comm.offset + comm.size] = task.name.ljust(comm.size, b"\0")
         self._machine.memory.put(task_address(task.pid), bytes(content))
-        for pid in (leader, _INIT):  # what its pointers lead to
-            other = self._machine.tasks.get(pid) or self._at_boot(pid)
+        for pid in (leader, _INIT):  # the tasks that it points to
+            other = self._machine.tasks.get(pid) or self._boot_task(pid)
             if pid not in self._placed and other:
                 self._placed[pid] = (other, cpu)
-                self._place(types, other, cpu)
+                self._lay_out(types, other, cpu)
 
-    def _at_boot(self, pid: int) -> Task | None:
+    def _boot_task(self, pid: int) -> Task | None:
         return next((Task(pid, comm) for number, comm in self._machine.profile.tasks if number == pid), None)
 
     @cached_property
@@ -130,7 +130,7 @@ class TaskMemory:
         return (_AREAS + cpu * size - start) & 0xFFFF_FFFF_FFFF_FFFF
 
     def _run(self, types: PrototypeTable, task: int, cpu: int) -> None:
-        """Let a CPU's variables say that a task runs there."""
+        """Set a CPU's variables for the task that runs there."""
         start, end = self._bounds
         offset = self._offset(cpu)
         area = self._areas.get(cpu)
@@ -147,6 +147,6 @@ class TaskMemory:
 
     def _set(self, area: bytearray, name: str, value: int, size: int, offset: int = 0) -> None:
         for symbol in self._machine.symbols.lookup(name)[:1]:
-            at = symbol.address - self._bounds[0] + offset
-            if 0 <= at <= len(area) - size:
-                area[at : at + size] = value.to_bytes(size, "little")
+            current = symbol.address - self._bounds[0] + offset
+            if 0 <= current <= len(area) - size:
+                area[current : current + size] = value.to_bytes(size, "little")

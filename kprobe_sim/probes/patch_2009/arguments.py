@@ -15,7 +15,7 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtol, kstrtoul
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
 
-MAX_ARGUMENTS = 128  # those after them are dropped
+MAX_ARGUMENTS = 128  # the kernel drops the others
 _LONGEST = 63  # bytes of an argument
 _MOST_ARGUMENT = 16  # PARAM_MAX_ARGS
 _MOST_STACK = 8192 // 8  # PARAM_MAX_STACK: the words of a kernel stack, which had two pages
@@ -23,7 +23,7 @@ _WORD = FetchType("ulong", "unsigned long", 8, False, "%lx")
 
 
 class _Read(NamedTuple):
-    """A value: where it is from, the reads of memory on the way, innermost first, and how the kernel writes it."""
+    """A value: its source, the reads of memory from there, innermost first, and how the kernel writes it."""
 
     source: Source
     derefs: tuple[Deref, ...]
@@ -31,7 +31,7 @@ class _Read(NamedTuple):
 
 
 def read_first_arguments(words: list[str], *, is_return: bool, named: bool) -> tuple[FetchArg, ...]:
-    """Read the arguments of a line; `named`: they have names, NAME=ARG, or else what was written.
+    """Read the arguments of a line; `named`: their names are NAME of NAME=ARG, or else the written text.
 
     Raises OSError: EINVAL, ENOSPC for one of more than 63 bytes, or the errno of a number that can't be read.
     """
@@ -50,7 +50,7 @@ def read_first_arguments(words: list[str], *, is_return: bool, named: bool) -> t
 
 
 def _read(text: str, *, is_return: bool) -> _Read:
-    """Read one argument, without its name.  What follows rv, ra and sa isn't looked at."""
+    """Read one argument, without its name.  The kernel ignores what follows rv, ra and sa."""
     first, rest = text[:1], text[1:]
     match first:
         case "a":
@@ -75,7 +75,7 @@ def _read(text: str, *, is_return: bool) -> _Read:
 
 
 def _index(text: str, most: int) -> int:
-    """Read a number in decimal up to the highest that is taken."""
+    """Read a decimal number of at most `most`."""
     try:
         number = kstrtoul(text, 10)
     except OSError:
@@ -110,15 +110,15 @@ def _indirect(sign: str, text: str, *, is_return: bool) -> _Read:
 
 
 def split_first_offset(text: str) -> tuple[str, int]:
-    """Split SYMBOL[+|-OFFS] at its first + or, without one, its first -.  Raises OSError for what is no number."""
+    """Split SYMBOL[+|-OFFS] at its first + or, without one, its first -.  Raises OSError for a bad number."""
     for sign in "+-":
-        symbol, found, number = text.partition(sign)
-        if found:
+        symbol, has_sign, number = text.partition(sign)
+        if has_sign:
             return symbol, kstrtol(number) * (-1 if sign == "-" else 1)
     return text, 0
 
 
 def without_symbols(argument: FetchArg) -> FetchArg:
-    """Return an argument whose symbol isn't there: it reads 0, as nothing can be read at address 0."""
+    """Return an argument whose symbol doesn't exist: it reads 0, as nothing can be read at address 0."""
     nowhere = Source(From.IMMEDIATE)
     return argument._replace(expression=argument.expression._replace(source=nowhere, derefs=(Deref(0),)))

@@ -14,8 +14,8 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtoul
 from kprobe_sim.language.primitives.refusal import Refusal, refuse
 from kprobe_sim.probes.command import DEFAULT_GROUP, Creation
 from kprobe_sim.probes.kprobes import Kprobe, Kprobes
-from kprobe_sim.probes.of_2009.arguments import read_first_arguments, split_first_offset, without_symbols
-from kprobe_sim.probes.of_2009.event import FirstEvent
+from kprobe_sim.probes.patch_2009.arguments import read_first_arguments, split_first_offset, without_symbols
+from kprobe_sim.probes.patch_2009.event import FirstEvent
 from kprobe_sim.probes.probe_point import ProbeLocation
 
 
@@ -26,8 +26,8 @@ class FirstKprobe(Kprobe):
 
     def line(self) -> str:
         """Return the probe as kprobe_events lists it, without newline."""
-        event, place = self.event, self.place
-        where = f"0x{place.address:016x}" if place.symbol is None else f"{place.symbol}{place.offset:+d}"
+        event, point = self.event, self.point
+        where = f"0x{point.address:016x}" if point.symbol is None else f"{point.symbol}{point.offset:+d}"
         words = [f"{'r' if event.is_return else 'p'}:{event.name}", where]
         has_names = self.kind.dyn_events.gates.first_names if isinstance(self.kind, FirstKprobes) else False
         words += [f"{one.name}={one.text}" if has_names else one.text for one in self.arguments]
@@ -44,28 +44,28 @@ class FirstKprobes(Kprobes):
         if len(words) < 2 or words[0][0] not in "pr":
             raise refuse(errno.EINVAL)
         is_return = words[0][0] == "r"
-        has_name = words[0][1:2] == ":"  # what follows the letter otherwise isn't looked at
+        has_name = words[0][1:2] == ":"  # the kernel ignores anything else after the letter
         name = words[0][2:] if has_name else ""
         if has_name and not name:
             raise refuse(errno.EINVAL)
-        place = _place(words[1], is_return=is_return)
-        if "/" in name:  # no directory can be called that
+        point = _read_point(words[1], is_return=is_return)
+        if "/" in name:  # not a name of a directory
             raise refuse(errno.EINVAL)
         arguments = read_first_arguments(words[2:], is_return=is_return, named=gates.first_names)
         arguments = tuple(
             [
-                without_symbols(one)
-                if one.expression.source.kind is From.SYMBOL
-                and not points.address_of(split_first_offset(one.expression.source.text)[0])
-                else one
-                for one in arguments
+                without_symbols(argument)
+                if argument.expression.source.kind is From.SYMBOL
+                and not points.address_of(split_first_offset(argument.expression.source.text)[0])
+                else argument
+                for argument in arguments
             ]
         )
-        name = name or _made_name(place, is_return=is_return)
+        name = name or _made_name(point, is_return=is_return)
         event = FirstEvent(name, DEFAULT_GROUP, arguments, dyn_events.symbols, gates, is_return=is_return)
-        creation = Creation(is_return, 0, DEFAULT_GROUP, name, points.find(place), arguments)
+        creation = Creation(is_return, 0, DEFAULT_GROUP, name, points.find(point), arguments)
         known = dyn_events.event(DEFAULT_GROUP, name)
-        self._try(creation, event)  # before what it replaces goes
+        self._try(creation, event)  # before removing what it replaces
         if known is not None:
             for old in self.of(known):
                 self.free(old)
@@ -96,7 +96,7 @@ class FirstKprobes(Kprobes):
         super().free(entry)
 
 
-def _place(text: str, *, is_return: bool) -> ProbeLocation:
+def _read_point(text: str, *, is_return: bool) -> ProbeLocation:
     if is_digit(text, 0):
         if is_return:
             raise refuse(errno.EINVAL)
@@ -107,7 +107,7 @@ def _place(text: str, *, is_return: bool) -> ProbeLocation:
     return ProbeLocation(symbol, offset, 0)
 
 
-def _made_name(place: ProbeLocation, *, is_return: bool) -> str:
-    """Return the name of an event that was given none: both documents say that there is one, 2.6.33 how it is made."""
-    where = f"0x{place.address:x}" if place.symbol is None else f"{place.symbol}_{place.offset}"
+def _made_name(point: ProbeLocation, *, is_return: bool) -> str:
+    """Return the default name of an event: both documents say that there is one, 2.6.33 how it is made."""
+    where = f"0x{point.address:x}" if point.symbol is None else f"{point.symbol}_{point.offset}"
     return f"{'r' if is_return else 'p'}_{where}"
