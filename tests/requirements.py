@@ -12,13 +12,14 @@ import os
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import pytest
 
 EVERYTHING = "REQUIRE_ALL"
 _LEFT_OUT = "this machine lacks "
+_ASKED = f"{EVERYTHING}=1, but {_LEFT_OUT}"
 _BETWEEN = ", "
 
 
@@ -175,10 +176,10 @@ def require(*names: str) -> None:
 
 def lack(*names: str, why: str = "") -> NoReturn:
     """End a test here, as it has found that this machine lacks these; `why` is how it has."""
-    said = f"{_LEFT_OUT}{_BETWEEN.join(names)}{why and f': {why}'}"
+    said = f"{_BETWEEN.join(names)}{why and f': {why}'}"
     if os.environ.get(EVERYTHING, "0") not in ("", "0") and any(TABLE[name].asked for name in names):
-        pytest.fail(f"{EVERYTHING}=1, but {said}\n" + "\n".join(remedies(names)), pytrace=False)
-    pytest.skip(said)
+        pytest.fail(f"{_ASKED}{said}\n" + "\n".join(remedies(names)), pytrace=False)
+    pytest.skip(f"{_LEFT_OUT}{said}")
 
 
 def remedies(names: Sequence[str]) -> list[str]:
@@ -207,6 +208,8 @@ class LeftOut:
         self._note(report)
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed and (said := str(report.longrepr)).startswith(_ASKED):
+            self._lacks(said.partition("\n")[0].removeprefix(_ASKED))
         if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
             return
         if hasattr(report, "unsupported"):  # the plugin names these, by what the kernel lacks
@@ -215,11 +218,16 @@ class LeftOut:
         if not reason.startswith(_LEFT_OUT):
             self._others[reason] += 1
             return
-        self._tests += 1
-        self._lacked.update(reason.removeprefix(_LEFT_OUT).partition(": ")[0].split(_BETWEEN))
+        self._lacks(reason.removeprefix(_LEFT_OUT))
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name what was left out, with the one line that brings it; pytest's own -rs names each test."""
+    def _lacks(self, said: str) -> None:
+        self._tests += 1
+        self._lacked.update(said.partition(": ")[0].split(_BETWEEN))
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+        """Name what was left out, with the one line that brings it, after all else; pytest's -rs names each test."""
+        yield
         if self._lacked:
             counts = _BETWEEN.join(f"{name} ({count})" for name, count in self._lacked.most_common())
             terminalreporter.section("left out")

@@ -8,11 +8,15 @@ from typing import NoReturn
 
 import pytest
 
+from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable.file import packed
-from kprobe_sim.builds.profile import CALLED
+from kprobe_sim.builds.profile import CALLED, PROFILES, Profile, load
+from kprobe_sim.kernel.workload import open_workload
 from kprobe_vm.recording.functions import KINDS
 
-from .conformance.builds import of_kernel, recorded_of
+from .conformance.builds import build_of, of_kernel, recorded_of
+from .conformance.test_histograms import CASES, expected
+from .conformance.test_histograms import test_histograms as hold_a_histogram
 from .kprobe_sim import toy_profile
 from .requirements import TABLE, remedies
 
@@ -65,3 +69,40 @@ def test_what_brings_it_is_said_and_required() -> None:
 
 def test_recorder_and_simulator_know_the_same_names_of_functions() -> None:
     assert tuple(CALLED.values()) == KINDS
+
+
+@pytest.fixture
+def answering_otherwise(tmp_path: Path) -> Profile:
+    """A kernel of 6.1 that takes common_comm in histograms, which no recorded one does that refuses nohitcount."""
+    for file in (PROFILES / "6.1.0-54-cloud-amd64").iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    facts = json.loads((tmp_path / "profile.json").read_bytes())
+    facts["answers"]["hist_comm"] = True
+    (tmp_path / "profile.json").unlink()
+    (tmp_path / "profile.json").write_text(json.dumps(facts))
+    return load(str(tmp_path))
+
+
+class AsGuest:
+    """The tracefs of a simulator that doesn't say so."""
+
+    kernel = None
+
+    def __init__(self, kernel: str) -> None:
+        self._tracefs = SimulatedKernel(kernel).tracefs
+        self.workload = open_workload(self._tracefs)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._tracefs, name)
+
+
+def test_a_kernel_that_answers_as_no_recorded_one_is_held_to_its_simulator(answering_otherwise: Profile) -> None:
+    recorded, build = answering_otherwise, build_of(answering_otherwise)
+    alone = [number for number in range(len(CASES)) if expected(recorded, number) is None]
+    assert len(alone) == 6
+    assert CASES[alone[0]] == (["hist:keys=common_comm"], False)
+    guest, other = AsGuest(str(recorded.path)), AsGuest("6.1")
+    for number in range(len(CASES)):
+        hold_a_histogram(guest, guest.workload, recorded, build, number)
+    with pytest.raises(AssertionError):
+        hold_a_histogram(other, other.workload, recorded, build, alone[0])

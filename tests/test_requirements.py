@@ -101,6 +101,9 @@ def test_all_that_is_required_is_an_error_where_it_is_missing(
     text = done.stdout.str()
     assert "REQUIRE_ALL=1, but this machine lacks zsh, fish\napt-get install zsh fish\n" in text
     assert "REQUIRE_ALL=1, but this machine lacks Debian's archive: no route to host\n" in text
+    *_, end = text.partition("LEFT OUT: 6 tests, for want of: ")
+    assert {"zsh (2)", "cc (2)", "fish (1)", "Debian's archive (1)"} <= set(end.splitlines()[0].split(", "))
+    assert "short test summary info" not in end
 
 
 def sources() -> dict[str, str]:
@@ -114,6 +117,7 @@ def test_no_test_is_left_out_in_another_way() -> None:
     assert {name for name, text in sources().items() if ways.search(text)} == {
         "conformance/older.py",
         "conformance/test_function_graph.py",
+        "conformance/test_histograms.py",
         "conformance/test_leftovers.py",
         "conformance/test_sysctls.py",
         "conformance/test_watching.py",

@@ -17,16 +17,36 @@ from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.builds.profile import PROFILES
 from kprobe_vm import cli
 
+_UNKNOWN = "trace_kprobe: Unknown type is specified"
 VOID = {"meta", "input", "col", "br"}
 
 
-@pytest.mark.parametrize("series", ["4.9", "5.4"])
+# What these kernels say of rows that name functions which they have by other names, and of an event without arrays.
+OLD = {
+    "4.9": [
+        (Define("r:x do_sys_openat2"), Answer("ok", "r:kprobes/x do_sys_open")),
+        (Filter("dfd == -100"), Answer("ok", "dfd == -100")),
+        (Filter("how.function == do_sys_openat2"), Answer("refused", "", "EINVAL")),
+    ],
+    "5.4": [
+        (Define("r:x do_sys_openat2"), Answer("ok", "r1:kprobes/x do_sys_open")),
+        (Define("-:g/x", ("p:g/x do_sys_openat2",)), Answer("ok")),
+        (Define("p:x do_sys_openat2 a=%di:u7"), Answer("refused", _UNKNOWN, "EINVAL", "p:x do_sys_open a=%di:u7", 22)),
+        (Format("p:x do_sys_openat2 a=+0(%si):u8[4]"), Answer("ok", "u8 a[4];  size:4; signed:0;")),
+        (Filter("dfd == -100"), Answer("ok", "dfd == -100")),
+    ],
+}
+
+
+@pytest.mark.parametrize("series", OLD)
 def test_a_kernel_without_error_log_or_dynamic_events_is_asked(series: str) -> None:
     answers = measure(SimulatedKernel(series).tracefs)
     assert len(answers) == len(rows())
     assert {answer.state for answer in answers} == {"ok", "refused", "absent"}
     messages = [answer.text for answer in answers if answer.state == "refused" and answer.text]
     assert bool(messages) == (series == "5.4")
+    said = {(type(row.act), row.act): answer for row, answer in zip(rows(), answers, strict=True)}
+    assert [(act, said[type(act), act]) for act, _ in OLD[series]] == OLD[series]
 
 
 class Tags(HTMLParser):

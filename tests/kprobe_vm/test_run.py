@@ -132,6 +132,20 @@ def test_no_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("6.1").returncode == 2
 
 
+@pytest.mark.parametrize(("words", "status"), [(["run", "6.1"], 2), (["record", "/nonexistent", "-o", "x"], 110)])
+def test_a_refusal_that_can_not_be_printed_has_its_status(words: list[str], status: int, tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "kprobe_vm", *words], stderr=full, cwd=tmp_path)
+    assert done.returncode == status
+
+
+@pytest.mark.vm
+def test_what_a_command_says_and_nobody_gets_is_a_failure(series: str) -> None:
+    words = [sys.executable, "-m", "kprobe_vm", "-q", "run", series, "--", "sh", "-c", "echo err >&2"]
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(words, stderr=full, timeout=110).returncode == 125
+
+
 @pytest.mark.vm
 def test_files_are_copied_in(series: str, tmp_path: Path) -> None:
     tree = tmp_path / "tree"

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kprobe_corpus.traces import Entry, entries
 from kprobe_corpus.traces.writing import made
+from kprobe_sim import SimulatedKernel
 from kprobe_vm.cli import main
 from kprobe_vm.errors import NotReady
 from kprobe_vm.texts import check
 from kprobe_vm.texts.account import Disagreement, held
-from kprobe_vm.texts.activity import BEGIN, Done, SystemCall, Task, arguments, numbers, opens
+from kprobe_vm.texts.activity import (
+    BEGIN,
+    LOST,
+    PROBES,
+    TYPES,
+    Done,
+    SystemCall,
+    Task,
+    arguments,
+    numbers,
+    opens,
+)  # fmt: skip
 from kprobe_vm.texts.columns import CodePlaces, Columns, context, flags
 from kprobe_vm.texts.pages import Event, RawRecord, events, records
+from kprobe_vm.texts.recorder import Recorder
 from kprobe_vm.texts.truth import in_order, piped, started, truth_of
+
+if TYPE_CHECKING:
+    from kprobe_vm.machine.machine import Machine
 
 # of a guest of 7.3: the first page of a CPU's buffer, after ``cat`` of a task named "a b-1 [000]"; the rest are zeros
 PAGE = bytes.fromhex(
@@ -307,3 +324,30 @@ def test_a_graph_of_other_tasks_and_times_looks_the_same() -> None:
     assert check.shape(one) == check.shape(two)
     assert check.shape(one)[-2:] == [b"CONTEXT | getname_flags()", b"CONTEXT | }"]
     assert check.shape(one) != check.shape(one.replace(b"getname_flags();", b"getname_flags(flags=1);"))
+
+
+class AsGuest:
+    """A simulator, as far as a recorder looks at a guest before it records."""
+
+    def __init__(self, series: str) -> None:
+        self._kernel = SimulatedKernel(series)
+        self.tracefs, self.files = self._kernel.tracefs, self
+
+    def read(self, path: str) -> bytes:
+        assert path == "proc/kallsyms"
+        return self._kernel.symbols.kallsyms()
+
+
+@pytest.mark.parametrize(
+    ("series", "opening", "advising", "types"),
+    [("5.4", "do_sys_open", "ksys_fadvise64_64", 8), ("4.9", "do_sys_open", "SyS_fadvise64", 3)],
+)
+def test_an_old_kernel_is_recorded_by_its_own_functions(series: str, opening: str, advising: str, types: int) -> None:
+    recorder = Recorder(cast("Machine", AsGuest(series)))
+    recorder.define([*PROBES, LOST, *TYPES])
+    entry, returned, lost, *others = recorder.definitions
+    assert entry == f"p:ent {opening} dfd=%di:s32 s=+0(%si):string how=%dx:x64"
+    assert returned == f"r:ret {opening} ret=$retval:s32 raw=$retval:x64"
+    assert lost == f"p:lost/ent {opening} dfd=%di:s32 s=+0(%si):string"
+    assert [line.split()[1] for line in others] == [advising] * types
+    assert recorder.torn("torn", [], []).definitions == [lost]

@@ -23,7 +23,7 @@ from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
 from kprobe_vm.host import programs
 from kprobe_vm.host.accelerator import Verdict, kvm_trouble
 from kprobe_vm.host.cache import Cache
-from kprobe_vm.host.progress import ProgressPrinter
+from kprobe_vm.host.progress import ProgressPrinter, say
 from kprobe_vm.images.kernels import Kernels, lock_name
 from kprobe_vm.images.kerneltree import release_of
 
@@ -98,7 +98,7 @@ def _update(options: argparse.Namespace) -> int:
         try:
             rows[series] = new = kernels.newest(spec, at_most_old=0)
         except NoSuchKernel as error:
-            print(f"kprobe-vm: {error}", file=sys.stderr)
+            say(f"kprobe-vm: {error}")
             status = error.exit_status
             continue
         old = locks.kernel(series)
@@ -132,7 +132,7 @@ def _copy_in(machine: Machine, options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     command = options.command
     if not command:
-        print("kprobe-vm run: no command: kprobe-vm run KERNEL CMD ...", file=sys.stderr)
+        say("kprobe-vm run: no command: kprobe-vm run KERNEL CMD ...")
         return 2
     from kprobe_vm.commands.absent import lacking  # which takes the extra [vm]
 
@@ -142,11 +142,11 @@ def _run(options: argparse.Namespace) -> int:
             process = machine.start_process(command, capture=True, stdin=None)
         except OSError as error:
             reason = lacking(machine, command[0]) if isinstance(error, FileNotFoundError) else ""
-            print(f"kprobe-vm: {command[0]}: {error.strerror}{reason and f': {reason}'}", file=sys.stderr)
+            say(f"kprobe-vm: {command[0]}: {error.strerror}{reason and f': {reason}'}")
             return 127 if isinstance(error, FileNotFoundError) else 126
         status = relayed(process)
         if status == 127 and (reason := lacking(machine, command[0])):
-            print(f"kprobe-vm: {reason}", file=sys.stderr)
+            say(f"kprobe-vm: {reason}")
     return status if status >= 0 else 128 - status
 
 
@@ -166,7 +166,7 @@ def _record(options: argparse.Namespace) -> int:
     from kprobe_vm.recording.onefile import record_file
 
     if (options.into is None) == (options.output is None) or (options.answers and options.output):
-        print("kprobe-vm record: either a DIRECTORY or -o FILE; --answers takes a DIRECTORY", file=sys.stderr)
+        say("kprobe-vm record: either a DIRECTORY or -o FILE; --answers takes a DIRECTORY")
         return 2
     if options.answers:
         print(record_answers(options.kernel, options.into, modules=options.modules, progress=options.progress))
@@ -184,7 +184,7 @@ def _record_text(options: argparse.Namespace) -> int:
 
     into = options.output or options.into
     if not options.text or options.answers or (options.output and options.into) or not (into or options.check):
-        print("kprobe-vm record: --text takes -o DIRECTORY, --text --check at most a DIRECTORY", file=sys.stderr)
+        say("kprobe-vm record: --text takes -o DIRECTORY, --text --check at most a DIRECTORY")
         return 2
     if not options.check:
         for name in corpus.write_down(options.kernel, into, options.progress, modules=options.modules):
@@ -353,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     # what prints, and does nothing else
     if not _fill_standard_files() and next((w for w in words if w[:1] != "-"), "") in ("", "list", "check"):
-        print("kprobe-vm: standard output is closed: there is nowhere to print to", file=sys.stderr)
+        say("kprobe-vm: standard output is closed: there is nowhere to print to")
         return 2
     if "_ARGCOMPLETE" in os.environ:
         from kprobe_vm.completion import complete
@@ -372,14 +372,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except MachineError as error:
-        print(f"kprobe-vm: {error}", file=sys.stderr)
+        say(f"kprobe-vm: {error}")
         return error.exit_status
     except BrokenPipeError:  # whoever read what we print has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
         return 128 + signal.SIGPIPE
     except OSError as error:  # a file that is to be copied, or a full disk below standard output
-        is_output = error.errno == errno.ENOSPC and error.filename is None
-        print(f"kprobe-vm: {f'standard output: {error.strerror}' if is_output else error}", file=sys.stderr)
+        stream = error.filename or "standard output"
+        is_stream = error.errno == errno.ENOSPC and stream in ("standard output", "standard error")
+        say(f"kprobe-vm: {f'{stream}: {error.strerror}' if is_stream else error}")
         if error.errno == errno.ENOSPC:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NotReady.exit_status

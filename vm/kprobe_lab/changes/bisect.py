@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kprobe_lab.changes.kernels import Place, in_line, opened
 from kprobe_lab.changes.language import EVENT, Step, parsed, shell
 from kprobe_lab.changes.response import Response, changed_lines, respond
-from kprobe_vm.host.progress import Progress
+from kprobe_vm.host.progress import Progress, say
 
 __all__ = ["Answered", "Change", "add_parser", "answers_of", "changes_of"]
 
@@ -155,7 +154,7 @@ def _bisect(options: argparse.Namespace) -> int:
         if not answers:
             raise ValueError("no kernel can be simulated")
     except (ValueError, LookupError) as error:
-        print(f"kprobe-vm bisect: {error}", file=sys.stderr)
+        say(f"kprobe-vm bisect: {error}")
         return 2
     changes = list(changes_of(answers))
     is_text = options.format == "text"

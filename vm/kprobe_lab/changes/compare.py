@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import ExitStack
 from typing import Any
 
 from kprobe_lab.changes import compare_text
 from kprobe_lab.changes.contrast import Comparison, compared
 from kprobe_lab.changes.kernels import opened, spec_of
-from kprobe_vm.host.progress import Progress
+from kprobe_vm.host.progress import Progress, say
 
 __all__ = ["add_parser", "comparison"]
 
@@ -46,7 +45,7 @@ def _compare(options: argparse.Namespace) -> int:
     try:
         found = comparison(options.before, options.after, options.progress)
     except (ValueError, LookupError) as error:
-        print(f"kprobe-vm compare: {error}", file=sys.stderr)
+        say(f"kprobe-vm compare: {error}")
         return 2
     if options.format == "json":
         print(compare_text.as_json(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kprobe_lab.comparison.features import (
@@ -22,9 +22,12 @@ from kprobe_lab.comparison.features import (
     Trigger,
 )
 from kprobe_lab.sides.side import event_lists
+from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Answer", "Column", "measure", "rows"]
 
+# what the table calls functions, and what they are called before 5.6 and 4.18
+_CALLED = (OPENING, ("ksys_readahead", "SyS_readahead"))
 _FIXED_EVENT = FIXED.split()[0].partition(":")[2]
 _HASHED = re.compile(r"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")
 _LOGGED = re.compile(r"^\[ *\d+\.\d{6}\] (\w[^:]*): error: (.*)$")
@@ -71,15 +74,46 @@ def rows() -> list[Feature]:
 
 
 def measure(tracefs: Any) -> tuple[Answer, ...]:
-    """Ask a tracefs, on which nothing is set, for all rows; it is put back after each."""
-    return tuple(_ask(tracefs, row.act) for row in rows())
+    """Ask a tracefs, on which nothing is set, for all rows; it is put back after each.
+
+    What a row names is asked for by the name that it has in this kernel.  One that knows no arrays, before 5.0, is
+    asked without that of the fixed event.
+    """
+    names = {
+        newest: next((name for name in others if _takes(tracefs, f"p:matrix/f {name}")), newest)
+        for newest, *others in _CALLED
+        if not _takes(tracefs, f"p:matrix/f {newest}")
+    }
+    fixed = _named(FIXED, names)
+    if not _takes(tracefs, fixed):
+        fixed = re.sub(r" \S+\[4\]", "", fixed)
+    return tuple(_ask(tracefs, _named(row.act, names), fixed) for row in rows())
 
 
-def _ask(tracefs: Any, act: Act) -> Answer:
+def _takes(tracefs: Any, definition: str) -> bool:
+    try:
+        tracefs.write("kprobe_events", definition.encode())
+    except OSError:
+        return False
+    tracefs.write("kprobe_events", b"", truncate=True)
+    return True
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a text, or an act, with the kernel's own names of functions."""
+    if isinstance(value, str):
+        for name, other in names.items():
+            value = value.replace(name, other)
+        return value
+    parts = [_named(part, names) for part in value]
+    return tuple(parts) if type(value) is tuple else type(value)(*parts)
+
+
+def _ask(tracefs: Any, act: Act, fixed: str) -> Answer:
     if tracefs.exists("error_log"):  # kernels have it since 5.2
         tracefs.write("error_log", b"", truncate=True)
     try:
-        answer = _do(tracefs, act)
+        answer = _do(tracefs, act, fixed)
     except OSError as error:
         answer = _refusal(tracefs, error)
     except Exception as error:  # a simulator's own fault, which is no kernel's answer
@@ -88,7 +122,7 @@ def _ask(tracefs: Any, act: Act) -> Answer:
     return answer
 
 
-def _do(tracefs: Any, act: Act) -> Answer:
+def _do(tracefs: Any, act: Act, fixed: str) -> Answer:
     match act:
         case Define(line, before, path):
             for earlier in before:
@@ -100,9 +134,9 @@ def _do(tracefs: Any, act: Act) -> Answer:
             name = tracefs.read("kprobe_events").decode().split()[0].partition(":")[2]
             return Answer("ok", "\n".join(_fields(tracefs.read(f"events/{name}/format").decode())))
         case Filter(text):
-            return _of_fixed(tracefs, "filter", text)
+            return _of_fixed(tracefs, fixed, "filter", text)
         case Trigger(text):
-            return _of_fixed(tracefs, "trigger", text)
+            return _of_fixed(tracefs, fixed, "trigger", text)
         case Says(path, pattern):
             matches = re.finditer(pattern, tracefs.read(path).decode())
             found = [line.strip() for match in matches for line in match[0].strip().split("\n")]
@@ -120,8 +154,8 @@ def _do(tracefs: Any, act: Act) -> Answer:
             )
 
 
-def _of_fixed(tracefs: Any, file: str, text: str) -> Answer:
-    tracefs.write("kprobe_events", FIXED.encode())
+def _of_fixed(tracefs: Any, fixed: str, file: str, text: str) -> Answer:
+    tracefs.write("kprobe_events", fixed.encode())
     path = f"events/{_FIXED_EVENT}/{file}"
     tracefs.write(path, text.encode())
     return Answer("ok", _plain(tracefs.read(path)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,7 +21,7 @@ from kprobe_lab.scheduling.shard import Ended
 from kprobe_lab.scheduling.work import Scheduler, ends
 from kprobe_lab.sides.reference import release_of
 from kprobe_vm.errors import MachineError
-from kprobe_vm.host.progress import Progress, measured
+from kprobe_vm.host.progress import Progress, measured, say
 
 __all__ = ["Diff", "add_parser", "plan_of"]
 
@@ -116,7 +115,7 @@ def _diff(options: argparse.Namespace) -> int:
     try:
         plan = plan_of(options.kernel, options.against)
     except (ValueError, LookupError) as error:
-        print(f"kprobe-vm diff: {error}", file=sys.stderr)
+        say(f"kprobe-vm diff: {error}")
         return 2
     start = time.monotonic()
     status = 0
@@ -132,7 +131,7 @@ def _diff(options: argparse.Namespace) -> int:
             status = 128 + signal.SIGINT
             options.progress("interrupted: this is what was done")
         except MachineError as error:
-            print(f"kprobe-vm: {error}", file=sys.stderr)
+            say(f"kprobe-vm: {error}")
             status = error.exit_status
     if diff.tally.operations or status in (0, 128 + signal.SIGINT):
         _report(diff, options, plan, time.monotonic() - start)
@@ -159,6 +158,6 @@ def _report(diff: Diff, options: argparse.Namespace, plan: Plan, seconds: float)
             test = write_test(found, plan.kernel, plan.against, options.seed, Path(options.tests))
             print(f"  test:   {test} (to be renamed after the rule that it shows)")
     for end in diff.failed:
-        print(f"kprobe-vm: failed: {end.fault}", file=sys.stderr)
+        say(f"kprobe-vm: failed: {end.fault}")
     tally = diff.tally
     print(f"{tally.operations} operations in {seconds:.0f} s, seed {options.seed}; differences: {tally.text()}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -23,6 +22,7 @@ from kprobe_lab.scheduling.work import ends
 from kprobe_lab.sides.side import open_backend
 from kprobe_vm.errors import MachineError, ShardFailed
 from kprobe_vm.host.cache import Cache
+from kprobe_vm.host.progress import say
 from kprobe_vm.images.kernels import Kernels
 from kprobe_vm.images.kerneltree import release_of
 
@@ -174,7 +174,7 @@ def _matrix(options: argparse.Namespace) -> int:
         kernels = [series for series in kernels if series not in absent]
     simulators = options.simulator or _offered_simulators(kernels)
     if not kernels and not simulators:
-        print("kprobe-vm matrix: no kernel and no simulator to ask", file=sys.stderr)
+        say("kprobe-vm matrix: no kernel and no simulator to ask")
         return 2
     if options.scheduler:
         kernels = [_locked(series) for series in kernels]

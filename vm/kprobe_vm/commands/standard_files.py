@@ -16,6 +16,7 @@ __all__ = ["relayed"]
 
 STDIN, STDOUT, STDERR = range(3)
 PIECE = 32768
+_NAMES = {STDOUT: "standard output", STDERR: "standard error"}
 
 
 def relayed(process: GuestProcess) -> int:
@@ -38,5 +39,8 @@ class _write_to:  # noqa: N801 - a function with its descriptor bound
         self.descriptor = descriptor
 
     def __call__(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self.descriptor, data) :]
+        try:
+            while data:
+                data = data[os.write(self.descriptor, data) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _NAMES[self.descriptor]) from error

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-__all__ = ["LATER", "Output", "Progress", "ProgressPrinter", "bytes_of", "measured"]
+__all__ = ["LATER", "Output", "Progress", "ProgressPrinter", "bytes_of", "measured", "say"]
 
 Progress = Callable[[str], None]
 
@@ -109,6 +109,12 @@ class ProgressPrinter:
             out.write(f"{before}{text}{after}")
             out.flush()
         self._is_dirty = not stays
+
+
+def say(text: str) -> None:
+    """Print why something fails; where that can't be written, the exit status says so alone."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KINDS", "NEWEST", "Functions", "functions"]
+__all__ = ["KINDS", "NEWEST", "OPENING", "Functions", "functions"]
 
 # The newest first; each is the innermost that all ways into the kernel share.
 OPENING = ("do_sys_openat2", "do_sys_open")  # since 5.6

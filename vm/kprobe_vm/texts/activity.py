@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kprobe_vm.guest.workload import AT_FDCWD, MEMORY, OPENAT, WorkloadTask
+from kprobe_vm.recording.functions import NEWEST, Functions
 
 __all__ = [
     "CALLS",
@@ -20,19 +21,21 @@ __all__ = [
     "arguments",
     "calls",
     "many",
+    "named",
     "numbers",
     "opens",
     "perform",
     "torn",
 ]
 
+# with the newest names of functions; `named` gives those of a kernel
 PROBES = (
     "p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string how=%dx:x64",
     "r:ret do_sys_openat2 ret=$retval:s32 raw=$retval:x64",
 )
 LOST = "p:lost/ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"
 """Whose values a task's account gives all, for what nobody reads but as text."""
-_FADVISE = "ksys_fadvise64_64"
+_FADVISE = NEWEST.advising
 # a kernel that refuses one of them is recorded without it
 TYPES = (
     f"p:t_numbers {_FADVISE} a=%dx:u8 b=%dx:u16 c=%dx:u32 d=%dx:u64 e=%dx:s8 f=%dx:s16 g=%dx:s32 h=%dx:s64",
@@ -117,6 +120,13 @@ class Start(Protocol):
     """Starts a task in the guest."""
 
     def __call__(self) -> WorkloadTask: ...
+
+
+def named(definition: str, functions: Functions) -> str:
+    """Return a definition with the names that its functions have in a kernel."""
+    for newest, here in zip(NEWEST, functions, strict=True):
+        definition = definition.replace(newest, here)
+    return definition
 
 
 def _open(path: bytes | int, dfd: int = AT_FDCWD) -> SystemCall:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording.functions import functions
 from kprobe_vm.texts.account import held
-from kprobe_vm.texts.activity import CALLS, LOST, PLAIN, Done, Task, numbers, opens, perform
+from kprobe_vm.texts.activity import CALLS, LOST, PLAIN, Done, Task, named, numbers, opens, perform
 from kprobe_vm.texts.columns import CodePlaces, Columns
 from kprobe_vm.texts.graph import ENTRY, EXIT, graph_of
 from kprobe_vm.texts.pages import PAGE, Event, RawRecord, events, records
@@ -65,7 +66,9 @@ class Recorder:
     def __init__(self, guest: Machine) -> None:
         self._guest = guest
         self._files = guest.tracefs
-        self._symbols = CodePlaces(guest.files.read("proc/kallsyms").decode())
+        kallsyms = guest.files.read("proc/kallsyms").decode()
+        self._symbols = CodePlaces(kallsyms)
+        self.functions = functions(kallsyms)
         self._has = self._files.read("trace_options").decode().split()
         self.clocks = self._files.read("trace_clock").decode().replace("[", "").replace("]", "").split()
         self.definitions: list[str] = []
@@ -80,15 +83,14 @@ class Recorder:
         )
 
     def define(self, definitions: Sequence[str]) -> None:
-        """Define probes; one that the kernel refuses is left out."""
-        for definition in definitions:
+        """Define probes, by the kernel's own names of functions; one that it refuses is left out."""
+        for definition in [named(definition, self.functions) for definition in definitions]:
             with contextlib.suppress(OSError):
                 self._files.write("kprobe_events", definition.encode() + b"\n")
                 self.definitions.append(definition)
         self._formats = {path: self._read(path) for path in map(_path, self.definitions)}
-        others = [f"events/ftrace/{name}/format" for name in FTRACE] + [
-            f"events/{name}/format" for name in (*STATIC, *self.calls)
-        ]
+        names = (*(f"ftrace/{name}" for name in FTRACE), *STATIC, *self.calls)
+        others = [path for name in names if self._files.exists(path := f"events/{name}/format")]
         self._known = events({**self._formats, **{path: self._read(path) for path in others}})
 
     def has(self, option: str) -> bool:
@@ -241,7 +243,7 @@ class Recorder:
         formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
         reads = tuple(len(piece) for piece in pieces)
         return GuestText(
-            name, (), "local", b"".join(pieces), list(truth), len(truth), formats, [LOST], ("torn reads",), reads
+            name, (), "local", b"".join(pieces), list(truth), len(truth), formats, [self._lost], ("torn reads",), reads
         )
 
     def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> GuestText:
@@ -249,11 +251,15 @@ class Recorder:
         truth = piped(done, stats)
         formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
         events = sum(record["type"] == "event" for record in truth)
-        return GuestText(name, (), "local", text, truth, events, formats, [LOST], ("lost events",))
+        return GuestText(name, (), "local", text, truth, events, formats, [self._lost], ("lost events",))
+
+    @property
+    def _lost(self) -> str:
+        return named(LOST, self.functions)
 
     def look(self, shown: bytes) -> None:
         """See in a text with sym-offset how this kernel prints the function that a return probe is on."""
-        self._plain_functions = b"<- do_sys_openat2)" in shown
+        self._plain_functions = f"<- {self.functions.opening})".encode() in shown
 
     def reset(self, clock: str) -> None:
         """Set the clock, which empties the buffer."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording.functions import OPENING
 from kprobe_vm.texts.activity import CALLS, LOST, NASTY, PLAIN, PROBES, TYPES, calls, many, torn
 from kprobe_vm.texts.recorder import CPUS, OF_ALL, OF_SOME, STATIC, GuestText, Recorder
 from kprobe_vm.texts.truth import piped
@@ -14,7 +15,7 @@ from kprobe_vm.texts.truth import piped
 __all__ = ["record"]
 
 # of these functions those that a kernel has are called within each other
-GRAPHED = ("do_sys_openat2", "getname", "getname_flags", "do_filp_open", "path_openat")
+GRAPHED = (*OPENING, "getname", "getname_flags", "do_filp_open", "path_openat")
 GRAPHS = (
     (), ("funcgraph-tail",), ("funcgraph-proc",), ("funcgraph-abstime", "funcgraph-proc"), ("latency-format",),
     ("nofuncgraph-cpu",), ("nofuncgraph-overhead",),
@@ -124,7 +125,7 @@ def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield the tracer function beside probes."""
     if "function" not in recorder.tracers:
         return
-    recorder.limit(["do_sys_openat2"])
+    recorder.limit([recorder.functions.opening])
     recorder.tracer("function")
     try:
         done = recorder.run(recorder.perform, probes)
