@@ -8,14 +8,15 @@ import struct
 from collections.abc import Sequence
 
 from kprobe_vm.agent.tracefs import GuestFile
-from kprobe_vm.guest.workload import HEADERS, MEMORY
+from kprobe_vm.guest.workload import MEMORY
 from kprobe_vm.host.cache import Cache
-from kprobe_vm.images.compiled import compiled
+from kprobe_vm.images.compiled import compiled, sources
 from kprobe_vm.machine.machine import Machine
 
 __all__ = ["MEMORY", "Actor", "Cast"]
 
-_PLACE = "bin/actor"
+_PROGRAM = "bin/actor"
+_SOURCES = [*sources("kprobe_lab.scenarios", "actor.c"), *sources("kprobe_vm.guest", "task.h")]
 _FLAGS = ("-Os", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-Wl,--build-id=none", "-s")
 _ROOM = 4000  # bytes of data that one request can carry
 _REQUEST = struct.Struct(f"<10Q{_ROOM}s")  # kind, number, six arguments, repeat, length of the data, data
@@ -88,7 +89,7 @@ class Cast:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._actors: dict[int, Actor] = {}
-        machine.put(_PLACE, compiled(Cache.of(os.environ), __package__, "actor", _FLAGS, HEADERS).read_bytes())
+        machine.put(_PROGRAM, compiled(Cache.of(os.environ), "actor", _SOURCES, _FLAGS).read_bytes())
         machine.files.write("proc/sys/kernel/pid_max", b"4194304")
 
     def actor(self, pid: int, tgid: int | None = None) -> Actor:
@@ -103,7 +104,7 @@ class Cast:
         return found
 
     def _start(self, pid: int) -> None:
-        said = self._machine.run([f"/{_PLACE}", str(pid)]).stdout
+        said = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
         if said != b"ok\n":
             number = int(said) if said.isdigit() else 0
             raise OSError(number, f"no task can have that pid: {os.strerror(number)}", str(pid))

@@ -1,6 +1,6 @@
 """The frames that host and agent exchange: u32 payload length, u32 request id, u8 kind, payload; little endian.
 
-`agent.c` is the other reader and writer of these; its head comment says what each side may expect.
+The agent is the other reader and writer; `protocol.h` says what each side may expect.
 """
 
 from __future__ import annotations

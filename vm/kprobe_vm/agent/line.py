@@ -1,8 +1,8 @@
 """The line to the agent: QEMU's virtio port, or its second serial port where the guest's kernel has no virtio port.
 
-Which it is the agent finds out, and whichever of them speaks first is the line.  On the serial port there are packets
-around what is said, which `agent.c` tells of at its head: the guest's tty drops what it has no room for, so one packet
-waits for the answer to the last; and each has a checksum.
+The agent chooses one of them; the one that speaks first is the line.  The serial port carries packets, which
+`protocol.h` describes: the guest's tty drops what it has no room for, so each packet waits for the answer to the last
+one, and each has a checksum.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kprobe_vm.host.cache import Cache
-from kprobe_vm.images.compiled import compiled
+from kprobe_vm.images.compiled import compiled, sources
 
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
 
-__all__ = ["HEADERS", "MEMORY", "GuestWorkload", "Pipe", "WorkloadTask", "open_workload", "program"]
+__all__ = ["MEMORY", "GuestWorkload", "Pipe", "WorkloadTask", "open_workload", "program"]
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 AT_FDCWD = -100
@@ -26,13 +26,12 @@ REQUESTS, ANSWERS = "tmp/workload.requests", "tmp/workload.answers"
 _REQUEST = struct.Struct(f"<10Q{ROOM}s")  # kind, number, six arguments, repeat, length of the data, data
 _U64 = 2**64 - 1
 _WITHIN = 60.0  # seconds in which the task has done what it was asked for
-HEADERS = (("kprobe_vm.guest", "task.h"),)  # what the tasks of a guest have in common
 OPENAT, FADVISE, GETPID = 257, 221, 39  # system call numbers
 
 
 def program(cache: Cache) -> Path:
     """Return the compiled task; raise what `compiled` does."""
-    return compiled(cache, "kprobe_vm.guest", "workload", FLAGS, HEADERS)
+    return compiled(cache, "workload", sources("kprobe_vm.guest", "workload.c task.h"), FLAGS)
 
 
 class Pipe(Protocol):
