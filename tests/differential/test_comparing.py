@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kprobe_lab.comparison.difference import Difference, _unequal, first_difference
-from kprobe_lab.comparison.found import answers, proposed_name, write_test
-from kprobe_lab.comparison.shrink import shrink
+from kprobe_lab.campaign.difference import Difference, _unequal, first_difference
+from kprobe_lab.campaign.regression import answers, proposed_name, write_test
+from kprobe_lab.campaign.shrink import shrink
 from kprobe_lab.generators.cases import AREAS, Cases
 from kprobe_lab.generators.grammar import is_of_kprobes
-from kprobe_lab.sides.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
-from kprobe_lab.sides.side import Side, open_backend, open_backend_workload
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
+from kprobe_lab.operations.side import Side, open_backend, open_backend_workload
+from kprobe_lab.operations.symbols import Symbols
 
 KALLSYMS = b"""\
 ffffffff8134aea0 T vfs_read

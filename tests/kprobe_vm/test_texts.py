@@ -12,9 +12,9 @@ from kprobe_corpus.traces.writing import made
 from kprobe_sim import SimulatedKernel
 from kprobe_vm.cli import main
 from kprobe_vm.errors import NotReady
-from kprobe_vm.texts import check
-from kprobe_vm.texts.account import Disagreement, held
-from kprobe_vm.texts.activity import (
+from kprobe_vm.traces import check
+from kprobe_vm.traces.account import Disagreement, held
+from kprobe_vm.traces.activity import (
     BEGIN,
     LOST,
     PROBES,
@@ -26,10 +26,10 @@ from kprobe_vm.texts.activity import (
     numbers,
     opens,
 )  # fmt: skip
-from kprobe_vm.texts.columns import CodePlaces, Columns, context, flags
-from kprobe_vm.texts.pages import Event, RawRecord, events, records
-from kprobe_vm.texts.recorder import Recorder
-from kprobe_vm.texts.truth import in_order, piped, started, truth_of
+from kprobe_vm.traces.columns import CodePlaces, Columns, context, flags
+from kprobe_vm.traces.pages import Event, RawRecord, events, records
+from kprobe_vm.traces.recorder import Recorder
+from kprobe_vm.traces.truth import in_order, piped, started, truth_of
 
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine

@@ -180,7 +180,7 @@ def _record(options: argparse.Namespace) -> int:
 
 def _record_text(options: argparse.Namespace) -> int:
     """Record text for the corpus, or say what of it changed: 1 if anything did."""
-    from kprobe_vm.texts import check, corpus  # which takes the extra [vm]
+    from kprobe_vm.traces import check, corpus  # which takes the extra [vm]
 
     into = options.output or options.into
     if not options.text or options.answers or (options.output and options.into) or not (into or options.check):

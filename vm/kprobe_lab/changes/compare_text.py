@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kprobe_lab.changes.asked import as_shell
 from kprobe_lab.changes.contrast import Alike, Comparison, Contrast
 from kprobe_lab.changes.reasons import RowChange
 from kprobe_lab.changes.response import Response, changed_lines
+from kprobe_lab.changes.shell_lines import as_shell
 
 __all__ = ["as_json", "markdown", "sources", "text"]
 

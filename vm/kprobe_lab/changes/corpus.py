@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from kprobe_lab.changes.language import Mode, Step, parsed
-from kprobe_lab.sides.operation import List, Read
+from kprobe_lab.operations.operation import List, Read
 from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Probing", "corpus", "of_files"]

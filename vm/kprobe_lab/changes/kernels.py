@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
-from kprobe_lab.sides.reference import simulated
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.reference import simulated
+from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.profilefile import version_of
 
@@ -88,7 +88,7 @@ def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
         kernel = side.tracefs.kernel
         named = NamedSide(side, kernel.release, argument, kernel.profile.version, True)
     elif kind == "vm":
-        from kprobe_lab.sides.quiet import quiet_guest  # takes the extra [vm], which simulators don't
+        from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm], which simulators don't
 
         side = quiet_guest(argument, progress=progress).side
         machine = side.tracefs.machine

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kprobe_lab.sides.operation import List, Make, Operation, Read, Remove, Write
+from kprobe_lab.operations.operation import List, Make, Operation, Read, Remove, Write
 
 __all__ = ["EVENT", "BadOperation", "Mode", "Step", "parsed", "shell"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kprobe_lab.changes.kernels import NamedSide
 from kprobe_lab.changes.language import Step
 from kprobe_lab.changes.response import Response, asked
-from kprobe_lab.sides.side import Side, installed
+from kprobe_lab.operations.side import Side, installed
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.functions import OPENING
 

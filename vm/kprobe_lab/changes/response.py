@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kprobe_lab.changes.language import Mode, Step
-from kprobe_lab.sides.operation import List, Outcome, Read, Write
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.operation import List, Outcome, Read, Write
+from kprobe_lab.operations.side import Side
 
 __all__ = ["Fault", "Response", "asked", "changed_lines", "respond"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import OURS, Observed, Operation, Read, Write
-from kprobe_lab.sides.oracle import Path, after, before
+from kprobe_lab.operations.operation import OURS, Observed, Operation, Read, Write
+from kprobe_lab.operations.oracle import Path, after, before
 
 __all__ = ["Calls"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kprobe_lab.generators.buffers import Buffers
 from kprobe_lab.generators.calls import Calls
 from kprobe_lab.generators.controls import Controls
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.grammar import Definitions, is_of_kprobes
 from kprobe_lab.generators.hists import Hists
 from kprobe_lab.generators.kinds import Kinds
@@ -19,8 +19,8 @@ from kprobe_lab.generators.traces import MEMORY, Traces
 from kprobe_lab.generators.triggers import Triggers
 from kprobe_lab.generators.vocabulary import CONTROL_FILES, SWITCHES
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
+from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["AREAS", "Case", "Cases"]
 

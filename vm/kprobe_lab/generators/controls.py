@@ -6,7 +6,7 @@ import os
 from random import Random
 
 from kprobe_lab.generators.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
-from kprobe_lab.sides.operation import Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Make, Operation, Read, Write
 
 __all__ = ["Controls"]
 

@@ -25,7 +25,7 @@ from kprobe_lab.generators.vocabulary import (
     TYPES,
     VARIABLES,
 )
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["Definitions", "is_of_kprobes"]
 

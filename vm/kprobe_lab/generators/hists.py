@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import Call, Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Call, Make, Operation, Read, Write
 
 __all__ = ["Hists"]
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.grammar import Definitions
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import Call, Operation, Read, Sweep, Write
+from kprobe_lab.operations.operation import Call, Operation, Read, Sweep, Write
 
 __all__ = ["Kinds"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import OURS, Call, Operation, Read, Write
+from kprobe_lab.operations.operation import OURS, Call, Operation, Read, Write
 
 __all__ = ["MEMORY", "WIPE", "Traces", "zeros_on_scratch_page"]
 

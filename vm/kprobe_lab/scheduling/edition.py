@@ -10,8 +10,8 @@ from pathlib import Path
 __all__ = ["DISTRIBUTION", "files", "here"]
 
 DISTRIBUTION = "kprobe-sim"
-PACKAGES = ("kprobe_sim", "kprobe_vm")
-TEXTS = {".py", ".json", ".toml", ".c", ".lock"}  # compared as they are, other files by their length
+PACKAGES = ("kprobe_sim", "kprobe_vm", "kprobe_lab")
+TEXTS = {".py", ".json", ".toml", ".c", ".h", ".lock"}  # compared as they are, other files by their length
 
 
 def here() -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kprobe_vm.agent.process import GuestProcess
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import NotReady
-from kprobe_vm.guest import places
+from kprobe_vm.guest import slots
 from kprobe_vm.guest.lab import Lab
 from kprobe_vm.guest.surroundings import Surroundings
 from kprobe_vm.host.progress import LATER, Progress, ProgressPrinter
@@ -63,14 +63,14 @@ class VmTracefs(GuestTracefs):
         machine: Machine,
         spec: Spec,
         lab: Lab,
-        place: places.GuestSlot,
+        slot: slots.GuestSlot,
         begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
         super().__init__(machine.channel, machine.place, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab
-        self._place = place
+        self._slot = slot
         self._begun = begun
         self._workload: GuestProcess | None = None
 
@@ -94,21 +94,21 @@ class VmTracefs(GuestTracefs):
         While that one is used the next gets ready, as who does this once does it again.
         """
         self.machine.close()
-        place = self._place if self._place.is_held else _place(self._spec, self._begun())
+        slot = self._slot if self._slot.is_held else _slot(self._spec, self._begun())
         try:
             machine = self._lab.machine()
         except BaseException:
-            place.close()
+            slot.close()
             raise
         if machine.is_clone:
             self._lab.prepare()
-        return VmTracefs(machine, self._spec, self._lab, place, self._begun)
+        return VmTracefs(machine, self._spec, self._lab, slot, self._begun)
 
     def close(self) -> None:
         """End the machine, and the one that waits to be the next."""
         self.machine.close()
         self._lab.close()
-        self._place.close()
+        self._slot.close()
 
 
 def _machine(spec: Spec, progress: Progress | None) -> Machine:
@@ -122,8 +122,8 @@ def _machine(spec: Spec, progress: Progress | None) -> Machine:
     )
 
 
-def _place(spec: Spec, progress: Progress) -> places.GuestSlot:
-    return places.take(places.limit(os.environ, spec.memory), waiting=progress)
+def _slot(spec: Spec, progress: Progress) -> slots.GuestSlot:
+    return slots.take(slots.limit(os.environ, spec.memory), waiting=progress)
 
 
 def check(argument: str) -> None:
@@ -157,9 +157,9 @@ def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
         return _machine(spec, begun())
 
     lab = Lab(make, spare=lambda: _machine(spec, None))
-    place = _place(spec, begun())
+    slot = _slot(spec, begun())
     try:
-        return VmTracefs(lab.machine(), spec, lab, place, begun)
+        return VmTracefs(lab.machine(), spec, lab, slot, begun)
     except BaseException:
-        place.close()
+        slot.close()
         raise

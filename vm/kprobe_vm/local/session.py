@@ -20,7 +20,7 @@ from kprobe_vm.local import task
 from kprobe_vm.local.restored import Below, Restored
 from kprobe_vm.local.survey import configuration, plan, survey
 from kprobe_vm.local.tree import LocalFile, LocalTree
-from kprobe_vm.recording.answers import UnknownAnswers, check
+from kprobe_vm.recording.gates import UnknownAnswers, check
 from kprobe_vm.recording.guest import TRACING, Tree
 from kprobe_vm.recording.record import asked, write_down
 

@@ -11,7 +11,7 @@ from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.images.kernels import image_of
 from kprobe_vm.machine.machine import Machine
-from kprobe_vm.recording.answers import ask_again
+from kprobe_vm.recording.gates import ask_again
 from kprobe_vm.recording.record import record
 
 __all__ = ["Booted", "record_answers", "record_kernel"]

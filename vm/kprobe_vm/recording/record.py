@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording import btf, chains, profilefile
-from kprobe_vm.recording.answers import Differences, check
-from kprobe_vm.recording.answers import ask as ask_differences
 from kprobe_vm.recording.functions import functions
+from kprobe_vm.recording.gates import Differences, check
+from kprobe_vm.recording.gates import ask as ask_differences
 from kprobe_vm.recording.guest import Guest, Tree
 from kprobe_vm.recording.instructions import (
     Kind,

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from kprobe_vm.texts.pages import RawRecord
+from kprobe_vm.traces.pages import RawRecord
 
 __all__ = ["CodePlaces", "Columns", "context", "flags"]
 

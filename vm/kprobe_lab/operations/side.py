@@ -10,8 +10,8 @@ from collections.abc import Callable, Container, Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
-from kprobe_lab.sides.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
-from kprobe_lab.sides.oracle import Oracle
+from kprobe_lab.operations.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
+from kprobe_lab.operations.oracle import Oracle
 
 __all__ = ["Side", "event_lists", "installed", "open_backend", "open_backend_workload"]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kprobe_lab.comparison.features import (
+from kprobe_lab.matrix.features import (
     FIXED,
     SECTIONS,
     Act,
@@ -21,7 +21,7 @@ from kprobe_lab.comparison.features import (
     Says,
     Trigger,
 )
-from kprobe_lab.sides.side import event_lists
+from kprobe_lab.operations.side import event_lists
 from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Answer", "Column", "measure", "rows"]

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kprobe_lab.comparison.difference import Difference
+from kprobe_lab.campaign.difference import Difference
 
-__all__ = ["Found", "Tally"]
+__all__ = ["Sighting", "Tally"]
 
 
-class Found(NamedTuple):
+class Sighting(NamedTuple):
     """A difference, and where in the campaign it was found: in which shard, after how many of its operations."""
 
     shard: int
-    place: int
+    operation: int
     difference: Difference
 
 
@@ -27,13 +27,15 @@ class Tally(NamedTuple):
 
     operations: int = 0
     counts: tuple[tuple[str, int], ...] = ()  # by area
-    found: tuple[Found, ...] = ()  # by place
+    sightings: tuple[Sighting, ...] = ()  # in the order of shards and operations
 
     def merged(self, other: Tally) -> Tally:
         """Return what both came to."""
         counts = Counter(dict(self.counts)) + Counter(dict(other.counts))
         return Tally(
-            self.operations + other.operations, tuple(sorted(counts.items())), _first([*self.found, *other.found])
+            self.operations + other.operations,
+            tuple(sorted(counts.items())),
+            _first([*self.sightings, *other.sightings]),
         )
 
     @property
@@ -46,9 +48,9 @@ class Tally(NamedTuple):
         return ", ".join(f"{area} {count}" for area, count in self.counts) or "none"
 
 
-def _first(found: Iterable[Found]) -> tuple[Found, ...]:
+def _first(sightings: Iterable[Sighting]) -> tuple[Sighting, ...]:
     """Return the first difference of each kind, in their order."""
-    kinds: dict[tuple[str, ...], Found] = {}
-    for each in sorted(found, key=lambda found: found[:2]):
-        kinds.setdefault(each.difference.signature(), each)
+    kinds: dict[tuple[str, ...], Sighting] = {}
+    for sighting in sorted(sightings, key=lambda sighting: sighting[:2]):
+        kinds.setdefault(sighting.difference.signature(), sighting)
     return tuple(kinds.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import NotReady
-from kprobe_vm.texts.corpus import CorpusEntry
+from kprobe_vm.traces.corpus import CorpusEntry
 
 __all__ = ["changes", "model", "shape"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from kprobe_lab.comparison.difference import Difference
-from kprobe_lab.sides.operation import Observed, Operation, Outcome
-from kprobe_lab.sides.reference import simulated
-from kprobe_lab.sides.side import Side
+from kprobe_lab.campaign.difference import Difference
+from kprobe_lab.operations.operation import Observed, Operation, Outcome
+from kprobe_lab.operations.reference import simulated
+from kprobe_lab.operations.side import Side
 
 __all__ = ["answers", "as_test", "proposed_name", "write_test"]
 
@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import {names}
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import {names}
 
 OPERATIONS: list[Operation] = [
 {operations}
@@ -48,7 +48,7 @@ def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
     What an oracle saw of calls is played again on the simulator, and can't be on a guest.
     """
     if spec.startswith("vm:"):
-        from kprobe_lab.sides.quiet import quiet_guest  # takes the extra [vm]
+        from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm]
 
         side = quiet_guest(spec.partition(":")[2]).side
     else:

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from kprobe_lab.comparison.campaign import Campaign
-from kprobe_lab.comparison.difference import Difference
-from kprobe_lab.comparison.readiness import lacking_for_guests
-from kprobe_lab.comparison.tally import Found, Tally
+from kprobe_lab.campaign.campaign import Campaign
+from kprobe_lab.campaign.difference import Difference
+from kprobe_lab.campaign.tally import Sighting, Tally
+from kprobe_lab.operations.reference import Reference
 from kprobe_lab.scheduling.kept import Kept
-from kprobe_lab.sides.reference import Reference
+from kprobe_lab.scheduling.readiness import lacking_for_guests
 
 __all__ = ["OPERATIONS", "Plan", "Shrinking", "Stretch", "lacking", "stretches"]
 
@@ -48,12 +48,12 @@ class Stretch(NamedTuple):
         """Do them, on both sides."""
         with self.plan.reference(kept) as reference:
             campaign = Campaign(self.plan.kernel, f"{self.seed}/{self.number}", reference)
-            found = []
+            sightings = []
             while campaign.operations < self.operations:
                 kept.check()
                 if (difference := campaign.step(self.area)) is not None:
-                    found.append(Found(self.number, campaign.operations, difference))
-            return Tally(campaign.operations, tuple(sorted(campaign.differences.items())), tuple(found))
+                    sightings.append(Sighting(self.number, campaign.operations, difference))
+            return Tally(campaign.operations, tuple(sorted(campaign.differences.items())), tuple(sightings))
 
 
 class Shrinking(NamedTuple):

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kprobe_lab.sides.operation import PID, Hit, Make, Operation, Write
+from kprobe_lab.operations.operation import PID, Hit, Make, Operation, Write
 
 __all__ = ["Oracle", "Path", "after", "before"]
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from kprobe_vm.errors import NotReady
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.texts.recorder import GuestText
-from kprobe_vm.texts.recording import record
+from kprobe_vm.traces.recorder import GuestText
+from kprobe_vm.traces.recording import record
 
 __all__ = ["CorpusEntry", "found", "recorded", "write_down"]
 

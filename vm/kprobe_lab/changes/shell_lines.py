@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from kprobe_lab.changes.language import shell
-from kprobe_lab.sides.operation import List, Make, Read, Remove, Write
+from kprobe_lab.operations.operation import List, Make, Read, Remove, Write
 
 __all__ = ["as_shell"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kprobe_lab.sides.operation import Observed, Operation, Outcome
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.operation import Observed, Operation, Outcome
+from kprobe_lab.operations.side import Side
 
 __all__ = ["Difference", "first_difference"]
 

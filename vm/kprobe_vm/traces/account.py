@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kprobe_vm.errors import MachineError
 from kprobe_vm.guest.workload import OPENAT
-from kprobe_vm.texts.activity import BEGIN, Done, arguments
-from kprobe_vm.texts.truth import Truth
+from kprobe_vm.traces.activity import BEGIN, Done, arguments
+from kprobe_vm.traces.truth import Truth
 
 __all__ = ["Disagreement", "held"]
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from kprobe_lab.generators.traces import WIPE
-from kprobe_lab.sides.operation import OURS, Handle, Make, Operation, Write
+from kprobe_lab.operations.operation import OURS, Handle, Make, Operation, Write
 from kprobe_vm.errors import ExtraMissing
 
 try:

@@ -8,9 +8,9 @@ from typing import Any
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording.functions import OPENING
-from kprobe_vm.texts.activity import CALLS, LOST, NASTY, PLAIN, PROBES, TYPES, calls, many, torn
-from kprobe_vm.texts.recorder import CPUS, OF_ALL, OF_SOME, STATIC, GuestText, Recorder
-from kprobe_vm.texts.truth import piped
+from kprobe_vm.traces.activity import CALLS, LOST, NASTY, PLAIN, PROBES, TYPES, calls, many, torn
+from kprobe_vm.traces.recorder import CPUS, OF_ALL, OF_SOME, STATIC, GuestText, Recorder
+from kprobe_vm.traces.truth import piped
 
 __all__ = ["record"]
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kprobe_lab.sides.side import Side
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.side import Side
+from kprobe_lab.operations.symbols import Symbols
 from kprobe_vm.guest.backend import VmTracefs, open_vm
 from kprobe_vm.guest.workload import GuestWorkload
 

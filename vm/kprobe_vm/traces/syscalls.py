@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from kprobe_vm.texts.pages import Event, RawRecord
+from kprobe_vm.traces.pages import Event, RawRecord
 
 __all__ = ["SYSTEMS", "values_of"]
 

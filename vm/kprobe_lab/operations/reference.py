@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from kprobe_lab.sides.side import Side, installed, open_backend, open_backend_workload
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.side import Side, installed, open_backend, open_backend_workload
+from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["Reference", "release_of", "rows_of", "simulated"]
 
@@ -52,7 +52,7 @@ class Reference:
 
     def _opened(self) -> tuple[Side, Symbols]:
         if not self._spec.startswith("sim:"):
-            from kprobe_lab.sides.quiet import quiet_guest  # takes the extra [vm], which other verbs don't
+            from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm], which other verbs don't
 
             return quiet_guest(self._spec, progress=self._progress)
         side = simulated(self._spec)

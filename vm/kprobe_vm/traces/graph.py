@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kprobe_vm.texts.columns import Columns, context, flags
-from kprobe_vm.texts.pages import Event, RawRecord
-from kprobe_vm.texts.truth import Truth, truth_of
+from kprobe_vm.traces.columns import Columns, context, flags
+from kprobe_vm.traces.pages import Event, RawRecord
+from kprobe_vm.traces.truth import Truth, truth_of
 
 __all__ = ["ENTRY", "EXIT", "graph_of"]
 

@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kprobe_lab.comparison import matrix_page
-from kprobe_lab.comparison.answers import Column, measure
-from kprobe_lab.comparison.readiness import lacking_for_guests
+from kprobe_lab.matrix.measure import Column, measure
+from kprobe_lab.matrix.page import html, markdown
+from kprobe_lab.operations.side import open_backend
 from kprobe_lab.scheduling.choice import add_options, chosen
 from kprobe_lab.scheduling.kept import Kept
+from kprobe_lab.scheduling.readiness import lacking_for_guests
 from kprobe_lab.scheduling.shard import Ended
 from kprobe_lab.scheduling.work import ends
-from kprobe_lab.sides.side import open_backend
 from kprobe_vm.errors import MachineError, ShardFailed
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.host.progress import say
@@ -180,7 +180,7 @@ def _matrix(options: argparse.Namespace) -> int:
         kernels = [_locked(series) for series in kernels]
     found = _answered(options, kernels, questions(kernels, simulators))
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, page in (("kernels.md", matrix_page.markdown(found)), ("kernels.html", matrix_page.html(found))):
+    for name, page in (("kernels.md", markdown(found)), ("kernels.html", html(found))):
         (options.out / name).write_text(page, encoding="utf-8")
         options.progress(f"written: {options.out / name}")
     _print(found)

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-from kprobe_lab.comparison.difference import Difference, first_difference
+from kprobe_lab.campaign.difference import Difference, first_difference
 from kprobe_lab.generators.cases import Cases
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import Observed, Operation
-from kprobe_lab.sides.reference import Reference, rows_of, simulated
+from kprobe_lab.operations.operation import Observed, Operation
+from kprobe_lab.operations.reference import Reference, rows_of, simulated
 from kprobe_vm.errors import MachineClosed, MachineDied
 
 __all__ = ["Campaign"]
@@ -76,7 +76,7 @@ class Campaign:
 
     def shrunk(self, found: Difference) -> Difference:
         """Return the smallest difference of its kind that is found in a few seconds."""
-        from kprobe_lab.comparison.shrink import shrink  # takes the extra [campaign]
+        from kprobe_lab.campaign.shrink import shrink  # takes the extra [campaign]
 
         wanted = found.signature()[1]
         differences: list[tuple[list[Operation], Difference]] = []

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kprobe_lab.comparison.campaign_shards import Plan, Shrinking, Stretch, lacking, stretches
-from kprobe_lab.comparison.difference import Difference
-from kprobe_lab.comparison.found import write_test
-from kprobe_lab.comparison.tally import Tally
+from kprobe_lab.campaign.difference import Difference
+from kprobe_lab.campaign.regression import write_test
+from kprobe_lab.campaign.shards import Plan, Shrinking, Stretch, lacking, stretches
+from kprobe_lab.campaign.tally import Tally
 from kprobe_lab.generators.cases import AREAS
+from kprobe_lab.operations.reference import release_of
 from kprobe_lab.scheduling.choice import add_options, chosen
 from kprobe_lab.scheduling.shard import Ended
 from kprobe_lab.scheduling.work import Scheduler, ends
-from kprobe_lab.sides.reference import release_of
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress, measured, say
 
@@ -43,28 +43,30 @@ class Diff:
             if end.fault:
                 self.failed.append(end)
                 continue
-            before = {found.difference.signature() for found in self.tally.found}
+            before = {sighting.difference.signature() for sighting in self.tally.sightings}
             self.shards += 1
             self.tally = self.tally.merged(end.result)
-            for found in end.result.found:
-                if found.difference.signature() not in before:
-                    self._progress(f"found in shard {found.shard}: {found.difference.area}: {found.difference.asked}")
+            for sighting in end.result.sightings:
+                if sighting.difference.signature() not in before:
+                    self._progress(
+                        f"found in shard {sighting.shard}: {sighting.difference.area}: {sighting.difference.asked}"
+                    )
 
     def shrink(self, plan: Plan) -> None:
         """Make the differences as small as they can be."""
-        wanted = [found.difference for found in self.tally.found if found.difference.answers]
-        shards = [Shrinking(plan, number, difference) for number, difference in enumerate(wanted)]
+        differences = [each.difference for each in self.tally.sightings if each.difference.answers]
+        shards = [Shrinking(plan, number, difference) for number, difference in enumerate(differences)]
         for end in ends(self._scheduler, shards, self._progress):
             if end.fault:  # then it is shown as it was found
                 self.failed.append(end)
             else:
-                self.smallest[wanted[end.number].signature()] = end.result
+                self.smallest[differences[end.number].signature()] = end.result
 
     def differences(self) -> list[Difference]:
         """Return the differences, shrunk if they have been: of those that became the same, one."""
         kinds: dict[tuple[str, ...], Difference] = {}
-        for found in self.tally.found:
-            shown = self.smallest.get(found.difference.signature(), found.difference)
+        for sighting in self.tally.sightings:
+            shown = self.smallest.get(sighting.difference.signature(), sighting.difference)
             kinds.setdefault(shown.signature(), shown)
         return list(kinds.values())
 
@@ -111,7 +113,7 @@ def _in_time(shards: Iterator[Stretch], seconds: float) -> Iterator[Stretch]:
 
 def _diff(options: argparse.Namespace) -> int:
     if not options.no_shrink:
-        import kprobe_lab.comparison.shrink  # noqa: F401  # says before a kernel boots what it lacks
+        import kprobe_lab.campaign.shrink  # noqa: F401  # says before a kernel boots what it lacks
     try:
         plan = plan_of(options.kernel, options.against)
     except (ValueError, LookupError) as error:
@@ -152,10 +154,10 @@ def plan_of(kernel: str, against: str) -> Plan:
 
 def _report(diff: Diff, options: argparse.Namespace, plan: Plan, seconds: float) -> None:
     """Print what was found and what failed, and write the tests."""
-    for found in diff.differences():
-        print(found.text())
-        if found.answers and not plan.against.startswith("sim:"):  # a kernel that went down has given none
-            test = write_test(found, plan.kernel, plan.against, options.seed, Path(options.tests))
+    for difference in diff.differences():
+        print(difference.text())
+        if difference.answers and not plan.against.startswith("sim:"):  # a kernel that went down has given none
+            test = write_test(difference, plan.kernel, plan.against, options.seed, Path(options.tests))
             print(f"  test:   {test} (to be renamed after the rule that it shows)")
     for end in diff.failed:
         say(f"kprobe-vm: failed: {end.fault}")

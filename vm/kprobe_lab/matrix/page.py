@@ -7,8 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from kprobe_lab.comparison.answers import Answer, Column
-from kprobe_lab.comparison.features import (
+from kprobe_lab.matrix.features import (
     FIXED,
     SECTIONS,
     Define,
@@ -20,6 +19,7 @@ from kprobe_lab.comparison.features import (
     Says,
     Trigger,
 )
+from kprobe_lab.matrix.measure import Answer, Column
 
 __all__ = ["html", "markdown"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.guest import Guest
-from kprobe_vm.recording.places import places
+from kprobe_vm.recording.probe_points import places
 from kprobe_vm.recording.profilefile import json_bytes, version_of
 
 __all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from kprobe_vm.texts.activity import BEGIN, Done
-from kprobe_vm.texts.calls import SYSTEMS, values_of
-from kprobe_vm.texts.columns import Columns, context
-from kprobe_vm.texts.pages import Event, RawRecord
+from kprobe_vm.traces.activity import BEGIN, Done
+from kprobe_vm.traces.columns import Columns, context
+from kprobe_vm.traces.pages import Event, RawRecord
+from kprobe_vm.traces.syscalls import SYSTEMS, values_of
 
 __all__ = ["Truth", "in_order", "piped", "started", "truth_of"]
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording.functions import functions
-from kprobe_vm.texts.account import held
-from kprobe_vm.texts.activity import CALLS, LOST, PLAIN, Done, Task, named, numbers, opens, perform
-from kprobe_vm.texts.columns import CodePlaces, Columns
-from kprobe_vm.texts.graph import ENTRY, EXIT, graph_of
-from kprobe_vm.texts.pages import PAGE, Event, RawRecord, events, records
-from kprobe_vm.texts.truth import Truth, in_order, piped, started, truth_of
+from kprobe_vm.traces.account import held
+from kprobe_vm.traces.activity import CALLS, LOST, PLAIN, Done, Task, named, numbers, opens, perform
+from kprobe_vm.traces.columns import CodePlaces, Columns
+from kprobe_vm.traces.graph import ENTRY, EXIT, graph_of
+from kprobe_vm.traces.pages import PAGE, Event, RawRecord, events, records
+from kprobe_vm.traces.truth import Truth, in_order, piped, started, truth_of
 
 __all__ = ["CPUS", "OF_ALL", "OF_SOME", "STATIC", "GuestText", "Recorder"]
 
