@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kprobe_lab.changes.kernels import Place, in_line, opened
+from kprobe_lab.changes.kernels import OrderedKernel, in_line, opened
 from kprobe_lab.changes.language import EVENT, Step, parsed, shell
 from kprobe_lab.changes.response import Response, changed_lines, respond
 from kprobe_vm.host.progress import Progress, say
@@ -34,14 +34,14 @@ class Change(NamedTuple):
     after: Answered
 
 
-def answers_of(places: Sequence[Place], steps: tuple[Step, ...], progress: Progress) -> list[Answered]:
+def answers_of(kernels: Sequence[OrderedKernel], steps: tuple[Step, ...], progress: Progress) -> list[Answered]:
     """Return the answers of kernels, in their order."""
-    found = []
-    for place in places:
-        progress(f"asking {place.spec}")
-        with opened(place.spec, progress) as kernel:
-            found.append(Answered(kernel.release, respond(kernel.side, steps), place.beside))
-    return found
+    answers = []
+    for ordered in kernels:
+        progress(f"asking {ordered.spec}")
+        with opened(ordered.spec, progress) as kernel:
+            answers.append(Answered(kernel.release, respond(kernel.side, steps), ordered.beside))
+    return answers
 
 
 def changes_of(answers: Sequence[Answered]) -> Iterator[Change]:

@@ -1,35 +1,24 @@
-"""The kernels that can be asked, in order: the simulated ones, found through entry points, and guests."""
+"""The kernels that can be asked, in order: the simulated ones, and guests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_lab.operations.reference import simulated
 from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.profilefile import version_of
 
-__all__ = ["NamedSide", "Place", "SimulatedBuild", "in_line", "opened", "simulated_builds", "spec_of"]
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.kernels import RecordedKernel
 
-GROUP = "kprobe.kernels"
-
-
-class SimulatedBuild(Protocol):
-    """A build that can be simulated: its release, what of that is the flavour ("cloud-amd64"), and what opens it."""
-
-    @property
-    def release(self) -> str: ...
-    @property
-    def flavour(self) -> str: ...
-    @property
-    def spec(self) -> str: ...
+__all__ = ["NamedSide", "OrderedKernel", "in_line", "opened", "simulated_builds", "spec_of"]
 
 
-class Place(NamedTuple):
+class OrderedKernel(NamedTuple):
     """A kernel in an order of kernels: its spec, and the release that it stands beside, "" if it is in the line."""
 
     spec: str
@@ -46,28 +35,26 @@ class NamedSide(NamedTuple):
     is_simulated: bool
 
 
-def simulated_builds() -> list[SimulatedBuild]:
+def simulated_builds() -> Sequence[RecordedKernel]:
     """Return the builds that can be simulated, oldest first."""
-    found: list[SimulatedBuild] = []
-    for point in entry_points(group=GROUP):
-        listed: Callable[[], Sequence[SimulatedBuild]] = point.load()
-        found += listed()
-    return found
+    from kprobe_sim.kernel.kernels import kernels
+
+    return kernels()
 
 
-def in_line(kernels: Sequence[str] = ()) -> list[Place]:
+def in_line(kernels: Sequence[str] = ()) -> list[OrderedKernel]:
     """Return the places of kernels (series, releases, paths of profiles) as named, or of all that can be simulated.
 
     Of each version one build stands in the line, oldest first, and its other flavours stand beside it.  The one is the
     last of them, as the kernels are listed: that of cloud kernels, where there is one.
     """
     if kernels:
-        return [Place(spec_of(kernel)) for kernel in kernels]
-    places = []
+        return [OrderedKernel(spec_of(kernel)) for kernel in kernels]
+    ordered = []
     for _, flavours in groupby(simulated_builds(), lambda build: build.release.removesuffix(build.flavour)):
-        *others, one = flavours
-        places += [Place(one.spec), *(Place(build.spec, one.release) for build in others)]
-    return places
+        *others, main = flavours
+        ordered += [OrderedKernel(main.spec), *(OrderedKernel(build.spec, main.release) for build in others)]
+    return ordered
 
 
 def spec_of(kernel: str) -> str:

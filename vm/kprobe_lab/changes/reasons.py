@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from kprobe_lab.changes.kernels import NamedSide
 from kprobe_lab.changes.language import Step
 from kprobe_lab.changes.response import Response, asked
-from kprobe_lab.operations.side import Side, installed
+from kprobe_lab.operations.reference import rows_of
+from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
-
-GROUP = "kprobe.questions"
 
 
 class RowChange(NamedTuple):
@@ -39,26 +38,27 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any], opening: st
 
     `opening` is what <open> of a question is on these kernels.  A row that one of them hasn't counts as equal.
     """
-    found = []
-    for row in installed(GROUP, "rows")():
+    from kprobe_sim.builds.questions.explained import rows
+
+    changes = []
+    for row in rows():
         if not row.steps or row.name not in before or row.name not in after:
             continue
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
             said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
             steps = tuple([step.replace("<open>", opening) for step in row.steps])
-            found.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
-    return found
+            changes.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
+    return changes
 
 
 def values_of(kernel: NamedSide) -> Mapping[str, Any]:
     """Return the values of all rows for a simulator; of a guest those that its answers to the questions give."""
     if kernel.is_simulated:
-        found: Mapping[str, Any] = installed(GROUP, "values")(kernel.profile)
-        return found
-    side = kernel.side
-    asked: Mapping[str, Any] = installed(GROUP, "sim")(side.tracefs, side.workload, kernel.version).values
-    return asked
+        return rows_of(kernel.profile)
+    from kprobe_sim.builds.questions.answers import ask
+
+    return ask(kernel.side.tracefs, kernel.side.workload, kernel.version).values
 
 
 def reasons(
@@ -92,7 +92,9 @@ class _Altered:
     """The simulator of a kernel with a row as it isn't; raise `ValueError` if there is no such simulator."""
 
     def __init__(self, kernel: NamedSide, answers: Mapping[str, Any]) -> None:
-        self.side = Side(installed(GROUP, "altered")(kernel.profile, answers))
+        from kprobe_sim.builds.questions.explained import open_altered
+
+        self.side = Side(open_altered(kernel.profile, answers))
 
     def answer(self, steps: tuple[Step, ...]) -> Response:
         """Return what it answers."""

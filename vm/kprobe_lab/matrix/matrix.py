@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kprobe_lab.matrix.measure import Column, measure
 from kprobe_lab.matrix.page import html, markdown
-from kprobe_lab.operations.side import open_backend
+from kprobe_lab.operations.backends import identity, open_backend, open_simulator
 from kprobe_lab.scheduling.choice import add_options, chosen
 from kprobe_lab.scheduling.kept import Kept
 from kprobe_lab.scheduling.readiness import lacking_for_guests
@@ -49,16 +49,13 @@ class Question(NamedTuple):
     def column(self, progress: Callable[[str], None]) -> Column:
         """Return what it answers."""
         progress(str(self))
-        tracefs = open_backend("kprobe.tracefs", self.spec)
-        try:
-            machine = tracefs.machine if hasattr(tracefs, "machine") else tracefs.kernel
-            built = re.search(r"Debian (\S+)", str(getattr(machine, "version", "")))
-            series = re.match(r"\d+\.\d+", machine.release)
-            name = series[0] if series else machine.release
+        with closing(open_backend(self.spec)) as tracefs:
+            release, version = identity(tracefs)
+            built = re.search(r"Debian (\S+)", version)
+            series = re.match(r"\d+\.\d+", release)
+            name = series[0] if series else release
             answers = measure(tracefs)
-        finally:
-            tracefs.close()
-        return Column(name, machine.release, built[1] if built else "", answers, is_simulator=self.is_simulator)
+        return Column(name, release, built[1] if built else "", answers, is_simulator=self.is_simulator)
 
 
 def columns(
@@ -116,7 +113,7 @@ def _offered_simulators(kernels: Sequence[str]) -> list[str]:
     found = []
     for kernel in kernels:
         try:
-            open_backend("kprobe.tracefs", f"sim:{kernel}").close()
+            open_simulator(kernel).close()
         except (ValueError, LookupError):
             continue
         found.append(f"sim:{kernel}")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from kprobe_lab.operations.side import Side, installed, open_backend, open_backend_workload
+from kprobe_lab.operations.backends import open_simulator
+from kprobe_lab.operations.side import Side
 from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["Reference", "release_of", "rows_of", "simulated"]
@@ -14,20 +15,23 @@ __all__ = ["Reference", "release_of", "rows_of", "simulated"]
 
 def release_of(kernel: str) -> str:
     """Return the release of the build that a kernel's simulator stands for; raise `ValueError` if there is none."""
-    with closing(open_backend("kprobe.tracefs", f"sim:{kernel}")) as tracefs:
-        return str(tracefs.kernel.release)
+    with closing(open_simulator(kernel)) as tracefs:
+        return tracefs.kernel.release
 
 
 def rows_of(kernel: str) -> Mapping[str, Any]:
     """Return the rows of the gate tables for a kernel's simulator, by name."""
-    found: Mapping[str, Any] = installed("kprobe.questions", "values")(kernel)
-    return found
+    from kprobe_sim.builds.questions.explained import values
+
+    return values(kernel)
 
 
 def simulated(spec: str) -> Side:
     """Open a simulator ("sim:6.1") as a side."""
-    tracefs = open_backend("kprobe.tracefs", spec)
-    return Side(tracefs, open_backend_workload(tracefs))
+    from kprobe_sim.kernel.workload import open_workload
+
+    tracefs = open_simulator(spec.removeprefix("sim:"))
+    return Side(tracefs, open_workload(tracefs))
 
 
 class Reference:

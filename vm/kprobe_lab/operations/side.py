@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
-from collections.abc import Callable, Container, Iterable
-from importlib.metadata import entry_points
+from collections.abc import Container, Iterable
 from typing import Any
 
 from kprobe_lab.operations.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
 from kprobe_lab.operations.oracle import Oracle
 
-__all__ = ["Side", "event_lists", "installed", "open_backend", "open_backend_workload"]
+__all__ = ["Side", "event_lists"]
 
 _PIDS = ("set_event_pid", "set_event_notrace_pid")
 _LISTS = ("set_event", *_PIDS, "error_log")
@@ -47,33 +45,6 @@ _COUNTED_ENTRY = re.compile(rb"(?m)^\{.*\n(?:\t.*\n)*")
 _COUNTED_ADDRESS = re.compile(rb"\b(1844(?:5\d|6[0-6])\d{14}|ffff8[0-9a-f]{11}|0xffffffffc0[0-9a-f]{6})\b")
 _COUNTED_TIME = re.compile(rb"(common_timestamp[.a-z]*|max|changed|variable|\) }): +\d+")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
-
-
-def open_backend(group: str, spec: str) -> Any:
-    """Open what the entry point of a spec's kind gives: ("kprobe.tracefs", "sim:6.1")."""
-    kind, _, argument = spec.partition(":")
-    return installed(group, kind)(argument)
-
-
-def installed(group: str, name: str) -> Callable[..., Any]:
-    """Return what an entry point gives; raise `LookupError` if it isn't installed."""
-    if (found := _opener(group, name)) is None:
-        raise LookupError(f"nothing is installed as {name!r} in the entry points {group}")
-    return found
-
-
-def open_backend_workload(tracefs: Any) -> Any:
-    """Return the task on a simulated kernel, through its entry point; None where that isn't installed."""
-    opener = _opener("kprobe.workload", "sim")
-    return None if opener is None else opener(tracefs)
-
-
-@functools.cache  # a campaign opens simulators by the hundred, and what is installed stays
-def _opener(group: str, kind: str) -> Callable[..., Any] | None:
-    opener: Callable[..., Any] | None = None
-    for point in entry_points(group=group, name=kind):
-        opener = opener or point.load()
-    return opener
 
 
 def event_lists(there: Container[str]) -> list[str]:

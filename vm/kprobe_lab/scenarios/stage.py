@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import Any
 
 from kprobe_lab.scenarios.actor import MEMORY, Actor, Cast
 from kprobe_lab.scenarios.likeness import difference
+from kprobe_sim.scenarios.rendering import Rendering
+from kprobe_sim.scenarios.rendering import render as simulated
+from kprobe_sim.scenarios.scenario import Scenario, scenario_of
+from kprobe_sim.scenarios.steps import ScenarioStep
+from kprobe_vm.agent.tracefs import GuestFile
 from kprobe_vm.guest.backend import VmTracefs, open_vm
 
 __all__ = ["Rendering", "Stage", "Unplayable", "render", "stage"]
 
-_GROUP = "kprobe.scenarios"
 _MOST_CPUS = 2
 _ROOM = 1792  # bytes of memory that are set at each call: the text, and zeroes after it
 _OPENAT, _FADVISE = 257, 221
@@ -24,25 +27,8 @@ _U32 = 2**32 - 1
 _RECORDING = frozenset(["stacktrace", "userstacktrace", "record-tgid", "norecord-cmd"])
 
 
-class Rendering(NamedTuple):
-    """A trace and what belongs to it, as kprobe_sim.scenarios.rendering has it; the truth is without times."""
-
-    text: bytes
-    truth: list[dict[str, Any]]
-    formats: dict[str, str]
-    definitions: list[str]
-
-
 class Unplayable(ValueError):
     """A scenario that no guest can be made to do; the text says why."""
-
-
-def entry(name: str) -> Callable[..., Any]:
-    """Return one of the simulator's entry points.  Raises LookupError where it isn't installed."""
-    for point in entry_points(group=_GROUP, name=name):
-        found: Callable[..., Any] = point.load()
-        return found
-    raise LookupError(f"the simulator isn't installed: no {name!r} in the entry points {_GROUP}")
 
 
 class _Ground:
@@ -87,17 +73,15 @@ class Stage:
         self._kernel = kernel
         self._progress = progress
         self._grounds: dict[int, _Ground] = {}
-        self._read = entry("read")
-        self._simulate = entry("sim")
 
     def render(self, table: Mapping[str, Any], options: Sequence[str] = (), clock: str = "local") -> Rendering:
         """Play a scenario; raise Unplayable for what no guest can do, ValueError for what isn't a scenario."""
-        simulated = self._simulated(table, options, clock)
+        expected = self._simulated(table, options, clock)
         with self._play(table) as play:
             ((_, text),) = play.texts([tuple(options)], clock)
-            formats = {path: play.tracefs.read(path).decode("latin-1") for path in simulated.formats}
+            formats = {path: play.tracefs.read(path).decode("latin-1") for path in expected.formats}
             definitions = play.tracefs.read("dynamic_events").decode("latin-1").splitlines()
-        untimed = [{key: value for key, value in one.items() if key != "timestamp"} for one in simulated.truth]
+        untimed = [{key: value for key, value in one.items() if key != "timestamp"} for one in expected.truth]
         return Rendering(text, untimed, formats, definitions)
 
     def compare(
@@ -108,15 +92,15 @@ class Stage:
         The scenario is played once for all options that only change how records are shown.  Raises as `render` does;
         sets of options with which no guest shows the same are left out.
         """
-        simulated = {
+        expected = {
             options: self._simulated(table, options, clock) for options in sets if not self._why(table, options)
         }
-        if not simulated:
+        if not expected:
             raise Unplayable(self._why(table, ()) or "no set of options is left")
-        for together in self._together(table, list(simulated)):
+        for together in self._together(table, list(expected)):
             with self._play(table) as play:
                 for options, text in play.texts(together, clock):
-                    yield options, difference(simulated[options].text, text)
+                    yield options, difference(expected[options].text, text)
 
     def hold(
         self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
@@ -138,7 +122,7 @@ class Stage:
 
     def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
         """Return the sets of options that one guest may be played with: all, unless it has to be a new one."""
-        return list(_groups(sets).values()) if self._read(table).fresh else [sets]
+        return list(_groups(sets).values()) if scenario_of(table).fresh else [sets]
 
     def close(self) -> None:
         """End the guests."""
@@ -152,17 +136,16 @@ class Stage:
         self.close()
 
     def _why(self, table: Mapping[str, Any], options: Sequence[str]) -> str:
-        why: str = self._read(table).unlike_a_guest(options)
-        return why
+        return scenario_of(table).unlike_a_guest(options)
 
-    def _simulated(self, table: Mapping[str, Any], options: Sequence[str], clock: str) -> Any:
+    def _simulated(self, table: Mapping[str, Any], options: Sequence[str], clock: str) -> Rendering:
         if reason := self._why(table, options):
             raise Unplayable(reason)
-        return self._simulate(table, self._kernel, options, clock)
+        return simulated(table, self._kernel, options, clock)
 
     @contextlib.contextmanager
     def _play(self, table: Mapping[str, Any]) -> Iterator[_Play]:
-        scenario = self._read(table)
+        scenario = scenario_of(table)
         cpus = max(scenario.cpus, 1 + max(step.cpu for step in scenario.steps))
         if cpus > _MOST_CPUS:
             raise Unplayable(f"the guests have {_MOST_CPUS} CPUs at most, not {cpus}")
@@ -180,14 +163,14 @@ class Stage:
 class _Play:
     """One scenario on a guest."""
 
-    def __init__(self, scenario: Any, ground: _Ground) -> None:
+    def __init__(self, scenario: Scenario, ground: _Ground) -> None:
         self.tracefs = ground.tracefs
         self._place: str = ground.tracefs.machine.place
         self._scenario = scenario
         self._ground = ground
-        self._prefix: str = scenario.prefix
+        self._prefix = scenario.prefix
         self._events: list[str] = []
-        self._pipe: Any = None
+        self._pipe: GuestFile | None = None
         self._text = b""
         self._is_set = False  # there is something to undo
 
@@ -256,10 +239,10 @@ class _Play:
             self._write(f"{prefix}buffer_size_kb", b"%d" % scenario.buffer_kb)
         self.tracefs.write(f"{prefix}trace", b"", truncate=True)
 
-    def _actor(self, step: Any) -> Actor:
+    def _actor(self, step: ScenarioStep) -> Actor:
         return self._ground.cast.actor(step.task.pid, step.task.tgid)
 
-    def _act(self, step: Any) -> None:
+    def _act(self, step: ScenarioStep) -> None:
         actor = self._actor(step)
         actor.be(step.task.name, step.cpu)
         match step.what:
