@@ -24,7 +24,7 @@ from profiles import write_index
 from kprobe_sim.builds.portable.file import packed
 from kprobe_vm.recording import profilefile
 from kprobe_vm.recording.instructions import Kind, Special, Text
-from kprobe_vm.recording.symboltable import KallsymsEntry, build, parse_blacklist
+from kprobe_vm.recording.symboltable import KallsymsEntry, KernelSymbols, parse_blacklist
 
 OUTPUT = Path(__file__).parents[1] / "distributions/kprobe-sim-profiles-old/src/kprobe_sim_profiles_old"
 UNRECORDED = (
@@ -200,10 +200,10 @@ def symbol_table(recorded: Path) -> bytes:
     texts += [Text(address, bytes(8), bytearray([1])) for address in sorted(good) if address >= last]
     special = [Special(address, 1, Kind.RESERVED) for address in sorted(bad)]
     blacklist = parse_blacklist((recorded / "files/debugfs_kprobes_blacklist.txt").read_text())
-    return build(
+    return KernelSymbols(
         entries, (regions[0][0], regions[0][1]), [], texts, special, blacklist,
         sorted(entries_traced), regions=[(start, end) for start, end in regions[1:]],
-    )  # fmt: skip
+    ).packed()  # fmt: skip
 
 
 def _mode(letter: str, octal: str) -> int:

@@ -26,7 +26,7 @@ from kprobe_vm.agent.frames import PROTOCOL, Hello
 from kprobe_vm.errors import DiskFull, TemplateStale
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.machine.boot import Saved
-from kprobe_vm.machine.qemu import Hardware, Ram, arguments
+from kprobe_vm.machine.qemu import Descriptors, Hardware, Ram, arguments
 
 __all__ = ["MEMORY", "NONE", "STATE", "Contents", "Template", "template_key"]
 
@@ -54,7 +54,7 @@ def template_key(program: str, version: str, hardware: Hardware, kernel: str) ->
     contents of the kernel (`kernel` is its hash) and of the root image (whose name is its hash; the agent is in there).
     """
     binary = os.stat(program)
-    words = arguments(hardware, agent=0, serial=0, console=0, control=0, ram=Ram())
+    words = arguments(hardware, Descriptors(0, 0, 0, 0), ram=Ram())
     identity = [program, version, binary.st_size, binary.st_mtime_ns, kernel, PROTOCOL, words]
     return digest(json.dumps(identity).encode())[:32]
 

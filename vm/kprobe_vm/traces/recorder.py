@@ -60,6 +60,15 @@ class GuestText(NamedTuple):
     lacks: tuple[str, ...] = ()  # what this kernel can't record of what others do
 
 
+class Recorded(NamedTuple):
+    """What was recorded at one time: the records, the columns that their text has, the acts of the tasks, the clock."""
+
+    records: list[RawRecord]
+    columns: Columns
+    done: Sequence[Done]
+    clock: str
+
+
 class Recorder:
     """A guest whose ring buffer is filled and read."""
 
@@ -196,8 +205,12 @@ class Recorder:
                     found += records(page, cpu)
         return in_order(found)
 
-    def machine(self, done: Sequence[Done], text: bytes, clock: str) -> Columns:
-        """Return what the text depends on beside the records."""
+    def recorded(self, done: Sequence[Done], text: bytes, clock: str = "local") -> Recorded:
+        """Return what was recorded, which empties the buffer; `text` shows in its header which flags there are."""
+        columns = self._columns(done, text, clock)
+        return Recorded(self.pages(), columns, done, clock)
+
+    def _columns(self, done: Sequence[Done], text: bytes, clock: str) -> Columns:
         comms = dict(_pairs(self._read("saved_cmdlines")))
         comms |= {one.pid: one.task.comm.decode("utf-8", "surrogateescape") for one in done if one.pid in comms}
         tgids = dict(_pairs(self._read("saved_tgids"))) if self._files.exists("saved_tgids") else {}
@@ -207,18 +220,19 @@ class Recorder:
         return Columns(self._symbols, comms, groups, letters, counts, self._plain_functions)
 
     def text(
-        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Columns,
-        done: Sequence[Done], clock: str = "local", defects: Sequence[str] = (), *, whole: bool = True,
+        self, name: str, options: Sequence[str], text: bytes, recorded: Recorded, defects: Sequence[str] = (),
+        *, whole: bool = True,
     ) -> GuestText:  # fmt: skip
         """Make the text with its truth."""
-        truth = [] if "bin" in options else list(truth_of(raw, self._known, machine, options))
+        records, columns, done, clock = recorded
+        truth = [] if "bin" in options else list(truth_of(records, self._known, columns, options))
         settled = 0
         if truth and not {"raw", "hex", "nocontext-info"} & set(options):
             timed = [option for option in options if option != "latency-format"]  # whose truth has no times
-            settled = held(list(truth_of(raw, self._known, machine, timed)), done, whole=whole)
+            settled = held(list(truth_of(records, self._known, columns, timed)), done, whole=whole)
         if not whole:
             truth = started(truth)
-        used = {self._known[record.ident] for record in raw}
+        used = {self._known[record.ident] for record in records}
         paths = {f"events/{event.group}/{event.name}/format" for event in used if event.group != "ftrace"}
         formats = {path: self._read(path) for path in sorted(paths)}
         definitions = [line for line in self.definitions if _path(line) in paths]
@@ -226,13 +240,11 @@ class Recorder:
             name, tuple(options), clock, text, truth, settled, formats, definitions, tuple(defects), lacks=self.lacks
         )
 
-    def graph(
-        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Columns,
-        done: Sequence[Done],
-    ) -> GuestText:  # fmt: skip
+    def graph(self, name: str, options: Sequence[str], text: bytes, recorded: Recorded) -> GuestText:
         """Make the text of tracer function_graph with its truth."""
-        plain = self.text(name, (), text, [one for one in raw if not self._is_call(one)], machine, done)
-        truth = list(graph_of(raw, self._known, machine, options))
+        events = [record for record in recorded.records if not self._is_call(record)]
+        plain = self.text(name, (), text, recorded._replace(records=events))
+        truth = list(graph_of(recorded.records, self._known, recorded.columns, options))
         return plain._replace(options=tuple(options), truth=truth, defects=("function_graph",))
 
     def _is_call(self, record: RawRecord) -> bool:

@@ -54,11 +54,10 @@ def _under(
     recorder.look(recorder.trace(["sym-offset"]))
     wanted = [option for option in options if all(recorder.has(name) for name in option.split(","))]
     texts = {option: recorder.trace(option.split(",")) for option in wanted}
-    machine = recorder.machine(done, plain, "local")
-    raw = recorder.pages()
-    yield recorder.text(scenario, (), plain, raw, machine, done, defects=defects)
+    recorded = recorder.recorded(done, plain)
+    yield recorder.text(scenario, (), plain, recorded, defects=defects)
     for option, text in texts.items():
-        yield recorder.text(f"{scenario}.{option}", option.split(","), text, raw, machine, done, defects=defects)
+        yield recorder.text(f"{scenario}.{option}", option.split(","), text, recorded, defects=defects)
 
 
 def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
@@ -66,8 +65,8 @@ def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     if recorder.has("fields"):
         done = recorder.run(lambda: recorder.perform(types=True), probes)
         text = recorder.trace(["fields"])
-        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
-        yield recorder.text("types.fields", ("fields",), text, raw, machine, done, defects=["values twice"])
+        recorded = recorder.recorded(done, text)
+        yield recorder.text("types.fields", ("fields",), text, recorded, defects=["values twice"])
 
 
 def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
@@ -76,10 +75,10 @@ def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
         recorder.reset(clock)
         done = recorder.run(recorder.perform, probes)
         text, latency = recorder.trace(), recorder.trace(["latency-format"])
-        machine, raw = recorder.machine(done, text, clock), recorder.pages()
-        yield recorder.text(f"clock.{clock}", (), text, raw, machine, done, clock, ["clock"])
+        recorded = recorder.recorded(done, text, clock)
+        yield recorder.text(f"clock.{clock}", (), text, recorded, ["clock"])
         options = ["latency-format"]
-        yield recorder.text(f"clock.{clock}.latency-format", options, latency, raw, machine, done, clock, ["clock"])
+        yield recorder.text(f"clock.{clock}.latency-format", options, latency, recorded, ["clock"])
     recorder.reset("local")
 
 
@@ -90,10 +89,10 @@ def _stacks(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
             done = recorder.run(recorder.perform, probes)
         shown = [()] if kind == "userstacktrace" else [(), ("sym-offset",), ("sym-addr",), ("latency-format",)]
         texts = {options: recorder.trace(options) for options in shown}
-        machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+        recorded = recorder.recorded(done, texts[()])
         for options, text in texts.items():
             name = ".".join(["stacks" if kind == "stacktrace" else "user-stacks", *options])
-            yield recorder.text(name, (kind, *options), text, raw, machine, done, defects=["stacks"])
+            yield recorder.text(name, (kind, *options), text, recorded, defects=["stacks"])
 
 
 def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
@@ -101,24 +100,24 @@ def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestT
     with recorder.set(["norecord-cmd"]):
         done = recorder.run(recorder.perform, probes)
     text = recorder.trace()
-    machine, raw = recorder.machine(done, text, "local"), recorder.pages()
-    yield recorder.text("nameless", ("norecord-cmd",), text, raw, machine, done, defects=["forgotten task names"])
+    recorded = recorder.recorded(done, text)
+    yield recorder.text("nameless", ("norecord-cmd",), text, recorded, defects=["forgotten task names"])
 
 
 def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield markers, and static events beside probes."""
     done = recorder.run(lambda: [*recorder.mark(), *recorder.perform()], ["kprobes/ent", "kprobes/ret"])
     texts = {options: recorder.trace(options) for options in ((), ("latency-format",), ("noirq-info",))}
-    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    recorded = recorder.recorded(done, texts[()])
     for options, text in texts.items():
         name = ".".join(["markers", *options])
-        yield recorder.text(name, options, text, raw, machine, done, defects=["markers", "forged events"])
+        yield recorder.text(name, options, text, recorded, defects=["markers", "forged events"])
     done = recorder.run(recorder.perform, [*probes, *STATIC])
     texts = {options: recorder.trace(options) for options in ((), ("latency-format",))}
-    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    recorded = recorder.recorded(done, texts[()])
     for options, text in texts.items():
         name = ".".join(["static", *options])
-        yield recorder.text(name, options, text, raw, machine, done, defects=["static events beside probes"])
+        yield recorder.text(name, options, text, recorded, defects=["static events beside probes"])
 
 
 def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
@@ -130,8 +129,8 @@ def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     try:
         done = recorder.run(recorder.perform, probes)
         text = recorder.trace()
-        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
-        yield recorder.text("function", (), text, raw, machine, done, defects=["tracer function"])
+        recorded = recorder.recorded(done, text)
+        yield recorder.text("function", (), text, recorded, defects=["tracer function"])
     finally:
         recorder.tracer("nop")
         recorder.limit()
@@ -147,8 +146,8 @@ def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
         yield recorder.piped("lost.trace_pipe", recorder.pipe(), done, stats)
         done = recorder.run(lambda: recorder.do(many(CPUS, 400)), ["lost/ent"])
         text = recorder.trace()
-        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
-        yield recorder.text("lost", (), text, raw, machine, done, defects=["lost events"], whole=False)
+        recorded = recorder.recorded(done, text)
+        yield recorder.text("lost", (), text, recorded, defects=["lost events"], whole=False)
     finally:
         recorder.filter("lost/ent", "")
         recorder.keep(1408)
@@ -165,15 +164,15 @@ def _graph(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
         done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
         wanted = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
         texts = {options: recorder.trace(options) for options in wanted}
-        machine, raw = recorder.machine(done, columns, "local"), recorder.pages()
+        recorded = recorder.recorded(done, columns)
         for options, text in texts.items():
-            yield recorder.graph(".".join(["graph", *options]), options, text, raw, machine, done)
+            yield recorder.graph(".".join(["graph", *options]), options, text, recorded)
         if recorder.offers("funcgraph-args"):
             with recorder.set(["funcgraph-args"]):
                 done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
                 text = recorder.trace()
-            machine, raw = recorder.machine(done, columns, "local"), recorder.pages()
-            yield recorder.graph("graph.funcgraph-args", ["funcgraph-args"], text, raw, machine, done)
+            recorded = recorder.recorded(done, columns)
+            yield recorder.graph("graph.funcgraph-args", ["funcgraph-args"], text, recorded)
     finally:
         recorder.tracer("nop")
         recorder.limit()
@@ -188,10 +187,10 @@ def _calls(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     done = recorder.run(lambda: recorder.do(calls(CPUS)), ["kprobes/ent", "kprobes/ret", *recorder.calls])
     shown = ((), ("verbose",), ("latency-format",), ("noirq-info",), ("nocontext-info",), ("raw",))
     texts = {options: recorder.trace(options) for options in shown}
-    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    recorded = recorder.recorded(done, texts[()])
     defects = ["system calls", "newline in a string", "quotes", "forged events"]
     for options, text in texts.items():
-        yield recorder.text(".".join(["syscalls", *options]), options, text, raw, machine, done, defects=defects)
+        yield recorder.text(".".join(["syscalls", *options]), options, text, recorded, defects=defects)
     for path in recorder.calls:
         recorder.filter(path, "")
 
