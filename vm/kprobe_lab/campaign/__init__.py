@@ -1,4 +1,4 @@
-"""Simulators compared with kernels: the campaign by random operations, the matrix by a fixed table of features.
+"""Runs random operations on a simulator and a kernel; gives their differences, shrunk and written as tests.
 
-Uses `generators`, `sides`, `scheduling` and all below them.  Start with `campaign` or `matrix`; `diff` is the verb.
+Start with `campaign`, then `shards`, a campaign cut into pieces of work; `diff` is the verb.
 """

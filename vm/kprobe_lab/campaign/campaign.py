@@ -21,12 +21,12 @@ _SHRINK_SECONDS = 8.0
 
 
 def _forgotten(operation: Operation) -> Operation:
-    """Return an operation without what was seen when it was done."""
+    """Return an operation without the hits that were observed when it was performed."""
     return operation._replace(hits=None) if isinstance(operation, Observed) else operation
 
 
 class Campaign:
-    """A simulator made anew when it and the reference have parted, and a source of cases.
+    """A simulator, made anew when it and the reference have diverged, and a source of cases.
 
     The reference is the caller's.  The same seed gives the same operations.
     """
@@ -47,7 +47,7 @@ class Campaign:
         try:
             self._put_back()
             found = first_difference(case.area, case.operations, self._sim, self.reference.side)
-        except MachineClosed:  # not by itself
+        except MachineClosed:  # we closed it ourselves
             raise
         except MachineDied as died:
             said = str(died).partition("\n")[0]
@@ -64,13 +64,13 @@ class Campaign:
         return found
 
     def _put_back(self, *, fresh: bool = False) -> None:
-        """Let both sides be as at the start; a `fresh` simulator is another one."""
+        """Put both sides back as they were at the start; `fresh` replaces the simulator instead."""
         try:
             self.reference.side.reset()
             if not fresh:
                 self._sim.reset()
                 return
-        except OSError:  # some histograms show what the kernel doesn't take again, and so can't be removed
+        except OSError:  # some histograms print text that the kernel refuses when written back, so they stay
             self.reference.replace()
         self._sim = simulated(self._spec)
 

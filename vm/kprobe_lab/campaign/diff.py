@@ -27,18 +27,18 @@ __all__ = ["Diff", "add_parser", "plan_of"]
 
 
 class Diff:
-    """A campaign on its way: what came of the shards that have ended, whichever that are."""
+    """A running campaign: the merged results of the shards that have ended, in whatever order."""
 
     def __init__(self, scheduler: Scheduler, progress: Progress) -> None:
         self.tally = Tally()
         self.shards = 0
         self.failed: list[Ended] = []
-        self.smallest: dict[tuple[str, ...], Difference] = {}  # by the signature of what was found
+        self.smallest: dict[tuple[str, ...], Difference] = {}  # by the signature of the difference as it was found
         self._scheduler = scheduler
         self._progress = progress
 
     def search(self, shards: Iterator[Stretch]) -> None:
-        """Do shards and merge what comes of them."""
+        """Run shards and merge their results."""
         for end in ends(self._scheduler, shards, self._progress):
             if end.fault:
                 self.failed.append(end)
@@ -53,17 +53,17 @@ class Diff:
                     )
 
     def shrink(self, plan: Plan) -> None:
-        """Make the differences as small as they can be."""
+        """Shrink the differences."""
         differences = [each.difference for each in self.tally.sightings if each.difference.answers]
         shards = [Shrinking(plan, number, difference) for number, difference in enumerate(differences)]
         for end in ends(self._scheduler, shards, self._progress):
-            if end.fault:  # then it is shown as it was found
+            if end.fault:  # then the difference is shown as it was found
                 self.failed.append(end)
             else:
                 self.smallest[differences[end.number].signature()] = end.result
 
     def differences(self) -> list[Difference]:
-        """Return the differences, shrunk if they have been: of those that became the same, one."""
+        """Return the differences, shrunk where possible; those that became equal count once."""
         kinds: dict[tuple[str, ...], Difference] = {}
         for sighting in self.tally.sightings:
             shown = self.smallest.get(sighting.difference.signature(), sighting.difference)
@@ -142,7 +142,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def plan_of(kernel: str, against: str) -> Plan:
-    """Return what is compared with what; raise `ValueError` or `LookupError` if there is no such simulator."""
+    """Return the two sides of a comparison; raise `ValueError` or `LookupError` if there is no such simulator."""
     release = release_of(kernel)
     kind, _, other = against.partition(":")
     if kind == "vm" and other:
@@ -156,7 +156,7 @@ def _report(diff: Diff, options: argparse.Namespace, plan: Plan, seconds: float)
     """Print what was found and what failed, and write the tests."""
     for difference in diff.differences():
         print(difference.text())
-        if difference.answers and not plan.against.startswith("sim:"):  # a kernel that went down has given none
+        if difference.answers and not plan.against.startswith("sim:"):  # a kernel that crashed gave no answers
             test = write_test(difference, plan.kernel, plan.against, options.seed, Path(options.tests))
             print(f"  test:   {test} (to be renamed after the rule that it shows)")
     for end in diff.failed:

@@ -1,4 +1,4 @@
-"""The first answers that differ between simulator and kernel, and what makes two differences distinct."""
+"""The first answers in which simulator and kernel differ, and what makes two differences distinct."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def first_difference(area: str, operations: Sequence[Operation], left: Side, rig
 
 
 def _guarded(side: Side, operation: Operation) -> Outcome:
-    """Run an operation on the simulator; a fault of its own is an answer like another, and no kernel's."""
+    """Run an operation on the simulator; an exception of its own counts as an answer, which no kernel gives."""
     try:
         return side.run(operation)
     except Exception as error:

@@ -43,9 +43,9 @@ def test_{name}(spec: str) -> None:
 
 
 def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
-    """Do operations on the simulator ("sim:6.12") or a guest ("vm:6.12"); return what came of each.
+    """Perform operations on the simulator ("sim:6.12") or a guest ("vm:6.12"); return each outcome.
 
-    What an oracle saw of calls is played again on the simulator, and can't be on a guest.
+    Calls that an oracle observed are replayed on the simulator; a guest can't replay them.
     """
     if spec.startswith("vm:"):
         from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm]
@@ -88,7 +88,7 @@ def as_test(found: Difference, kernel: str, guest: str, seed: int) -> str:
 
 
 def write_test(found: Difference, kernel: str, guest: str, seed: int, directory: Path) -> Path:
-    """Write the test into a directory, over no other test; return the file."""
+    """Write the test into a directory, without overwriting another test; return the file."""
     directory.mkdir(parents=True, exist_ok=True)
     text = as_test(found, kernel, guest, seed)
     stem = f"test_{proposed_name(found)}"
@@ -102,7 +102,7 @@ def write_test(found: Difference, kernel: str, guest: str, seed: int, directory:
 
 
 def proposed_name(found: Difference) -> str:
-    """Return a name until somebody gives the rule's: the area, the file, and words of the kernel's answer."""
+    """Return a provisional name for the test: the area, the file, and words of the kernel's answer."""
     file = getattr(found.operations[-1], "path", "").rpartition("/")[2]
     answer = found.kernel
     if isinstance(answer, bytes):

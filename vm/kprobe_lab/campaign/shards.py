@@ -1,4 +1,4 @@
-"""The shards of a campaign: some hundred operations each, from a seed of its own; and the shrinking of finds."""
+"""The shards of a campaign: some hundred operations each, from a seed of its own; and the shrinking of differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kprobe_lab.scheduling.readiness import lacking_for_guests
 
 __all__ = ["OPERATIONS", "Plan", "Shrinking", "Stretch", "lacking", "stretches"]
 
-OPERATIONS = 250  # of one shard, or a few more: cases are done whole.  Another number gives a seed other operations
+OPERATIONS = 250  # per shard, or a few more, as cases aren't cut.  With another number, a seed gives other operations
 
 
 class Plan(NamedTuple):
@@ -57,7 +57,7 @@ class Stretch(NamedTuple):
 
 
 class Shrinking(NamedTuple):
-    """A difference that is to be made as small as it can be."""
+    """A difference to shrink."""
 
     plan: Plan
     number: int
@@ -73,7 +73,7 @@ class Shrinking(NamedTuple):
 
 
 def stretches(plan: Plan, seed: int, operations: int = 0, area: str = "") -> Iterator[Stretch]:
-    """Yield the parts of a campaign: of so many operations, else without end."""
+    """Yield the parts of a campaign: as many as the operations need, endlessly without a number."""
     for number in itertools.count():
         left = operations - number * OPERATIONS if operations else OPERATIONS
         if left <= 0:
@@ -82,7 +82,7 @@ def stretches(plan: Plan, seed: int, operations: int = 0, area: str = "") -> Ite
 
 
 def lacking(plan: Plan, *, shrinks: bool) -> str:
-    """Return what this machine lacks to do shards of a plan, and how to get it; "" if nothing."""
+    """Return what this machine lacks to run the shards of a plan, and how to get it; "" if nothing."""
     if shrinks and find_spec("hypothesis") is None:
         return "it has no hypothesis to shrink differences: pip install 'kprobe-sim[campaign]' there, or --no-shrink"
     return lacking_for_guests(() if plan.against.startswith("sim:") else (plan.against,))

@@ -25,14 +25,14 @@ __all__ = ["shrink"]
 Item = TypeVar("Item")
 _TOKENS = re.compile(rb"\n|[^ \n]+|.", re.DOTALL)
 _KEPT = 1 << 16  # a part is dropped at 0, the simplest number; at nearly every other first guess all are kept
-_RUNS = 16  # so many parts, or runs of parts, are tried at a time: hypothesis takes its time over long tuples
-_BYTEWISE = 80  # data up to that length is also cut within its words
+_RUNS = 16  # parts, or runs of parts, to try at a time: hypothesis is slow with long tuples
+_BYTEWISE = 80  # data up to this length is also cut within words
 
 
 def shrink(
     operations: Sequence[Operation], differs: Callable[[Sequence[Operation]], bool], attempts: int = 400
 ) -> list[Operation]:
-    """Return as few and as short operations as differ; `differs` is asked at most `attempts` times."""
+    """Return the fewest and shortest operations that still differ; `differs` is called at most `attempts` times."""
     left = attempts
 
     def asked(candidate: Sequence[Operation]) -> bool:
@@ -49,7 +49,7 @@ def shrink(
 def _with_less(
     operations: list[Operation], index: int, differs: Callable[[Sequence[Operation]], bool]
 ) -> list[Operation]:
-    """Return the operations with as little in that one as differs."""
+    """Return the operations with that one shortened as far as they still differ."""
 
     def put(changed: Operation) -> list[Operation]:
         return [*operations[:index], changed, *operations[index + 1 :]]
@@ -67,7 +67,7 @@ def _with_less(
 
 
 def _with_less_written(handle: Handle, index: int, differs: Callable[[Handle], bool]) -> Handle:
-    """Return the open file with as little data in that step as differs."""
+    """Return the open file with the data of that step shortened as far as it still differs."""
     path, flags, steps = handle
 
     def put(data: bytes) -> Handle:
@@ -89,7 +89,7 @@ def _is_needed(operation: Operation) -> bool:
 
 
 def _shortest(data: bytes, differs: Callable[[bytes], bool]) -> bytes:
-    """Return the data with as few words, and then as few bytes, as differ."""
+    """Return the data cut to the fewest words, and then the fewest bytes, that still differ."""
     data = b"".join(_fewest(_TOKENS.findall(data), lambda words: differs(b"".join(words))))
     if len(data) > _BYTEWISE:
         return data
@@ -101,7 +101,7 @@ def _fewest(
     differs: Callable[[Sequence[Item]], bool],
     is_needed: Callable[[Item], bool] = lambda part: False,
 ) -> list[Item]:
-    """Return the fewest parts that differ, in their order, with all that are needed; runs go before single parts."""
+    """Return the fewest parts that still differ, in their order, with all needed ones; drop runs before single parts."""
     best = list(parts)
     size = -(-len(best) // _RUNS)
     while size:
@@ -114,12 +114,12 @@ def _fewest(
 def _without(
     runs: Sequence[list[Item]], differs: Callable[[Sequence[Item]], bool], is_needed: Callable[[Item], bool]
 ) -> list[Item]:
-    """Return the parts of the fewest runs that differ."""
+    """Return the parts of the fewest runs that still differ."""
 
     def left(numbers: tuple[int, ...]) -> list[Item]:
         return [part for run, number in zip(runs, numbers, strict=True) for part in run if number or is_needed(part)]
 
-    # runs are kept at many numbers, and every question costs a guest's time
+    # most numbers keep runs, and each try costs a guest's time
     answers = {(True,) * len(runs): True}
 
     def still(numbers: tuple[int, ...]) -> bool:

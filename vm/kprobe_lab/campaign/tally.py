@@ -12,7 +12,7 @@ __all__ = ["Sighting", "Tally"]
 
 
 class Sighting(NamedTuple):
-    """A difference, and where in the campaign it was found: in which shard, after how many of its operations."""
+    """A difference, and where the campaign met it: in which shard, after how many of its operations."""
 
     shard: int
     operation: int
@@ -20,7 +20,7 @@ class Sighting(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many operations were done, how many differences each area has, and the first of those of a kind.
+    """The number of operations, the number of differences by area, and the first difference of each kind.
 
     `merged` is associative and commutative.
     """
@@ -30,7 +30,7 @@ class Tally(NamedTuple):
     sightings: tuple[Sighting, ...] = ()  # in the order of shards and operations
 
     def merged(self, other: Tally) -> Tally:
-        """Return what both came to."""
+        """Return both tallies as one."""
         counts = Counter(dict(self.counts)) + Counter(dict(other.counts))
         return Tally(
             self.operations + other.operations,
@@ -40,7 +40,7 @@ class Tally(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many differences there were, those of a kind included."""
+        """The number of differences, including repeated ones of a kind."""
         return sum(count for _, count in self.counts)
 
     def text(self) -> str:

@@ -1,7 +1,7 @@
 """The verb `bisect`: tries one operation on all kernels that can be simulated, to find where the answer changes.
 
-Kernels aren't sorted by their answers, as what was changed once is changed back, or taken over into older series.  So
-all are asked, and every change is told, in the order of the builds.
+Answers aren't monotonic: a change may be reverted later, or backported to older series.  So all kernels are asked, and
+every change is reported, in the order of the builds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Answered", "Change", "add_parser", "answers_of", "changes_of"]
 
 
 class Answered(NamedTuple):
-    """A build and its answer; `beside` is the build of the same version that it is compared with, "" in the line."""
+    """A build and its answer; `beside` is the build of its version that it is compared with, "" for a main build."""
 
     release: str
     response: Response
@@ -28,7 +28,7 @@ class Answered(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Two builds, neighbours in their order, that answer otherwise."""
+    """Two builds, neighbours in their order, that answer differently."""
 
     before: Answered
     after: Answered
@@ -69,7 +69,7 @@ def confirmed(changes: Sequence[Change], steps: tuple[Step, ...], progress: Prog
             yield Confirmed(answer.release, answer.response, respond(kernel.side, steps))
 
 
-# ---- what is said ----
+# ---- the report ----
 
 
 def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The operations that kernels are compared by: corpus.txt, and the contents of both kernels' files and events."""
+"""The operations that compare kernels: those of corpus.txt, and reads of the files and events that both have."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIRECTORIES = ("", "events", _EVENT, "options", "per_cpu/cpu0")
 
 
 class Probing(NamedTuple):
-    """An operation that kernels are compared by, and the section of it."""
+    """An operation that compares kernels, and its section."""
 
     section: str
     steps: tuple[Step, ...]
@@ -47,7 +47,7 @@ def corpus(opening: str = OPENING[0]) -> Iterator[Probing]:
 
 
 def of_files(before: Any, after: Any) -> Iterator[Probing]:
-    """Return operations that show what files and static events two tracefs have, and what those say."""
+    """Return operations that show which files and static events two tracefs have, and their contents."""
     for path in _DIRECTORIES:
         yield Probing(FILES, (List(path),))
     for path in _DIRECTORIES:

@@ -19,14 +19,14 @@ __all__ = ["NamedSide", "OrderedKernel", "in_line", "opened", "simulated_builds"
 
 
 class OrderedKernel(NamedTuple):
-    """A kernel in an order of kernels: its spec, and the release that it stands beside, "" if it is in the line."""
+    """A kernel in the order of kernels: its spec, and the release that it is a flavour of, "" for a main build."""
 
     spec: str
     beside: str = ""
 
 
 class NamedSide(NamedTuple):
-    """A kernel that is asked: its tracefs, its release, and its version; `profile` names the simulator of the build."""
+    """An open kernel: its side, its release, and its version; `profile` names the simulator of the build."""
 
     side: Side
     release: str
@@ -43,10 +43,10 @@ def simulated_builds() -> Sequence[RecordedKernel]:
 
 
 def in_line(kernels: Sequence[str] = ()) -> list[OrderedKernel]:
-    """Return the places of kernels (series, releases, paths of profiles) as named, or of all that can be simulated.
+    """Return kernels (series, releases, paths of profiles) in the order given, or else all that can be simulated.
 
-    Of each version one build stands in the line, oldest first, and its other flavours stand beside it.  The one is the
-    last of them, as the kernels are listed: that of cloud kernels, where there is one.
+    Versions come oldest first.  One build of each is the main one, the last as kernels are listed: the cloud kernel,
+    where there is one.  Its other flavours stand beside it.
     """
     if kernels:
         return [OrderedKernel(spec_of(kernel)) for kernel in kernels]
@@ -58,16 +58,16 @@ def in_line(kernels: Sequence[str] = ()) -> list[OrderedKernel]:
 
 
 def spec_of(kernel: str) -> str:
-    """Return the spec of a backend that a series ("6.1"), a release, a profile's path or a spec means."""
+    """Return the spec that a series ("6.1"), a release, a profile's path or a spec stands for."""
     kind, colon, _ = kernel.partition(":")
     return kernel if colon and "/" not in kind else f"sim:{kernel}"
 
 
 @contextmanager
 def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
-    """Open a simulator ("sim:6.1") or a guest ("vm:6.1") that can be asked, and close it.
+    """Open a simulator ("sim:6.1") or a guest ("vm:6.1") within a context.
 
-    Raise `ValueError` for a spec that is neither, or of which there is no kernel, and what starting a guest raises.
+    Raise `ValueError` for a spec that is neither or names no kernel, and what starting a guest raises.
     """
     kind, _, argument = spec.partition(":")
     if kind == "sim":

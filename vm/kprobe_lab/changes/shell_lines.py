@@ -1,7 +1,7 @@
 """The questions that are asked when a kernel is recorded, as lines for a shell.
 
-The language of their steps is that of kprobe_sim/builds/questions.  What the task of the tests does there, the shell
-does here; what takes several threads, a seek or places that have to be found can't be said so.
+The language of their steps is that of kprobe_sim/builds/questions.  The shell takes the place of the tests' task.  It
+can't express several threads, a seek, or probe points that have to be searched for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REDIRECTED = {"r": "<", "rn": "<", "w": ">>", "rw": "<>"}
 
 
 def as_shell(question: tuple[str, ...]) -> str:
-    """Return the steps of a question as a line for a shell in the tracefs, "" for one that can't be said so."""
+    """Return the steps of a question as a line for a shell in the tracefs, "" if a shell can't express them."""
     lines = [f"mkdir {_INSTANCE}"] if any(" @" in step for step in question) else []
     for step in question:
         verb, _, rest = step.removeprefix("? ").partition(" ")

@@ -83,12 +83,12 @@ class Filters:
         if random.random() < 0.3:
             text += random.choice(("\n", " ", " \n", "\t", "&&", "||", " && ", "\0", "\n\n", ")", "("))
         while "||" in text and text.rstrip().endswith("&&"):
-            # the kernels that take a dangling operator read what lies before their program then (predicate_parse)
+            # kernels that accept a dangling operator then read memory before their program (predicate_parse)
             text = text.rstrip()[:-2]
         return text.encode()
 
     def passed_alike(self, fields: Sequence[str]) -> bytes:
-        """Return a filter for what both sides record: nothing in it of pids and event types, which differ by nature."""
+        """Return a filter that passes the same records on both sides: no pids, no event types, which differ."""
         while True:
             text = self.text(fields)
             if b"common_pid" not in text and b"common_type" not in text:

@@ -31,7 +31,7 @@ __all__ = ["Definitions", "is_of_kprobes"]
 
 
 def is_of_kprobes(data: bytes) -> bool:
-    """True for lines that dynamic_events leaves to kprobes; the other kinds of event have cases of their own."""
+    """True for lines that dynamic_events passes to kprobes; other kinds of events have cases of their own."""
     for line in data.splitlines():
         words = line.partition(b"#")[0].split()
         if words and (words[0][:1] not in b"pr-!" or b"/" in b"".join(words[1:2])):
@@ -47,7 +47,7 @@ class Definitions:
         self._symbols = symbols
 
     def _one(self, words: Sequence[str], usual: int) -> str:
-        """One of the first `usual` words mostly, else any."""
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < 0.85 else words)
 
     def line(self) -> bytes:
@@ -178,7 +178,7 @@ class Definitions:
         return random.choice(("x", "", "di", "&x", "a->b", "(x)y", "%di%si"))
 
     def cast(self, depth: int) -> str:
-        """Return an expression of those that 7.3 brought, or by names in C: fields, typecasts, per-CPU variables."""
+        """Return an expression that 7.3 introduced, or one with names of C: fields, typecasts, per-CPU variables."""
         random = self._random
         fields = "".join(
             random.choice(("->", "->", "->", ".", "-")) + self._one(FIELDS, 12)
@@ -196,7 +196,7 @@ class Definitions:
         return f"({self._one(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
 
     def argument(self) -> str:
-        """Return a word after the place."""
+        """Return a fetch argument."""
         random = self._random
         if random.random() < 0.3:
             text = self.good_expression()
@@ -213,7 +213,7 @@ class Definitions:
         return text
 
     def mutated(self, text: str) -> str:
-        """Return the text with a few characters changed, doubled, lost or moved."""
+        """Return the text with a few characters changed, doubled, dropped or moved."""
         random = self._random
         for _ in range(random.choice((1, 1, 2, 4))):
             at = random.randrange(len(text) + 1)
@@ -229,7 +229,7 @@ class Definitions:
         return text
 
     def lines(self, events: Sequence[str]) -> bytes:
-        """Return one write to kprobe_events: one line mostly, sometimes several, sometimes a delete."""
+        """Return one write to kprobe_events: mostly one line, sometimes several, sometimes a delete."""
         random = self._random
         count = 1 if random.random() < 0.8 else random.choice((2, 3, 5))
         lines = [self.delete(events) if random.random() < 0.15 else self.line() for _ in range(count)]
@@ -241,7 +241,7 @@ class Definitions:
         return b"\n".join(lines) + end
 
     def delete(self, events: Sequence[str]) -> bytes:
-        """Return a delete of one of the events named (as GROUP/EVENT), in one of all forms."""
+        """Return a line that deletes one of the given events (GROUP/EVENT), in any of the accepted forms."""
         random = self._random
         group, _, event = random.choice(events or ["kprobes/a"]).partition("/")
         name = random.choice(

@@ -19,7 +19,7 @@ _PROBES = (
     b"r:g/b ksys_fadvise64_64 a0=$retval:s32\n"
     b"p:g/c ksys_fadvise64_64 a0=%si a1=%cx:u8 arr=+0(%si):u8[4]"
 )
-# each list begins with good words and goes on with near misses
+# each list begins with valid words, then come near misses
 _OWN = {"a": ("a0", "a1", "a2", "s", "a1"), "b": ("a0", "a0", "__probe_ret_ip"), "c": ("a0", "a1", "a1", "arr")}
 _FIELDS = (
     *("common_pid", "common_cpu", "__probe_ip", "a0", "d", "common_type", "cpu", "comm"),
@@ -211,7 +211,7 @@ class Hists:
         return Call("fadvise", (-2, MEMORY + random.choice((0, 0, 0, 1)), number, random.choice((0, 1, 2, 5)), data))
 
     def _one(self, words: Sequence[str], usual: int, chance: float = 0.9) -> str:
-        """One of the first `usual` words mostly, else any."""
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < chance else words)
 
     def _written(self, event: str, prefix: str) -> list[Operation]:
@@ -225,16 +225,16 @@ class Hists:
         fields = []
         for _ in range(random.choice(counts)):
             field = random.choice(own) if random.random() < 0.85 else self._one(_FIELDS, 4, 0.8)
-            # what a task's number and a moment look like in other bases, or in sums, differs between machines
+            # pids and times in other bases, or in sums, differ between machines
             plain = field.startswith(("common_pid", "common_timestamp"))
             usual = modifiers if field in ("a0", "a1", "a2") else 4
             modifier = "" if plain else self._one(_MODIFIERS, usual, 0.97)
             if modifier.startswith((".log", ".bucket")) and field not in _NUMBERS:
-                modifier = ""  # the key of a string is then what lies on the kernel's stack
+                modifier = ""  # the key of a string is then garbage from the kernel's stack
             if modifier.startswith((".percent", ".graph")) and field not in _NUMBERS:
                 modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
             if modifier == ".stacktrace" or field == "stacktrace":
-                modifier = ""  # kernels of 6.16 to 7.1 take what stands anywhere for a call chain, and oops at a hit
+                modifier = ""  # 6.16 to 7.1 take any field for a call chain, and oops at a hit
             fields.append(field + modifier)
         return fields
 
@@ -318,10 +318,10 @@ class Hists:
             parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
             parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
         action = self._one(_ACTIONS, 13, 0.8)
-        if "onmax" in action:  # which of two strings lies higher is chance
+        if "onmax" in action:  # which of two strings has the higher address is chance
             parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
         return [*parts, action]
 
     def _assigned(self, name: str, expression: str) -> str:
-        # what a moment or a task's number goes into is shown by no other variable
+        # no other variable shows a value computed from a time or a pid
         return f"{'t' if 'common_timestamp' in expression or 'common_pid' in expression else name}={expression}"

@@ -13,7 +13,7 @@ from kprobe_lab.operations.operation import Call, Operation, Read, Sweep, Write
 
 __all__ = ["Kinds"]
 
-# each list begins with good words and goes on with near misses
+# each list begins with valid words, then come near misses
 _ATTACHED = (
     *(
         "syscalls/sys_enter_fadvise64",
@@ -176,7 +176,7 @@ _FILES_OF = {
     "u": _LISTS[:2],
     "s": ("dynamic_events", "synthetic_events"),
 }
-_TEXT = b"text".ljust(256, b"\0")  # what the memory held before is no matter then
+_TEXT = b"text".ljust(256, b"\0")  # then the old contents of the memory don't matter
 _QUIET = ("fadvise64", "ksys_", "swapon", "g/", "g.", "module_", "busybox", "synthetic")  # only the campaign does these
 _SILENT = "n"  # a group that nobody enables, for events that other tasks would fire
 
@@ -224,7 +224,7 @@ class Kinds:
         return [*operations, Sweep(kinds=True), Read("trace")]
 
     def _one(self, words: Sequence[str], usual: int, chance: float = 0.8) -> str:
-        """One of the first `usual` words mostly, else any."""
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < chance else words)
 
     def _definition(self) -> Operation:

@@ -19,12 +19,12 @@ __all__ = [
     "Trigger",
 ]
 
-# The event that filters and triggers are tried on: of a function that nothing calls meanwhile.
+# The event that filters and triggers are tried on: on a function that nothing calls meanwhile.
 FIXED = "p:matrix/f ksys_readahead dfd=%di:s32 path=+0(%si):string bytes=+0(%si):u8[4] how=%dx:x64"
 
 
 class Define(NamedTuple):
-    """A line for kprobe_events or another such file, after others that must be taken; the answer is what is listed."""
+    """A line for kprobe_events or another such file, after lines that must be accepted; the answer is the listing."""
 
     line: str
     before: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Define(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A line for kprobe_events that must be taken; the answer is the fields of its arguments, from the format file."""
+    """A line for kprobe_events that must be accepted; the answer is its arguments' fields, from the format file."""
 
     line: str
 
@@ -72,7 +72,7 @@ Act = Define | Format | Filter | Trigger | Says | Exists | Option
 
 
 class Feature(NamedTuple):
-    """A feature in a few words, and how it is asked for."""
+    """A feature in a few words, and how it is tried."""
 
     what: str
     act: Act
@@ -159,7 +159,7 @@ SECTIONS = (
             _line("several functions of that name", "p:x t_show"),
             _line("data", "p:x jiffies"),
             _line("forbidden function", "p:x do_int3"),
-            # a module in some kernels and built into others: then it is a module that isn't loaded
+            # a module on some kernels, where it isn't loaded; built into others
             _line("function of virtio_ring, where that is a loaded module", "p:x virtio_ring:virtqueue_add_sgs"),
             _line("module that isn't loaded", "p:x no_such_module:function"),
             _line("no such function of virtio_ring, where that is a loaded module", "p:x virtio_ring:no_such_function"),

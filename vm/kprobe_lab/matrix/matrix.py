@@ -1,4 +1,4 @@
-"""The table of features, tried on kernels and simulators: the answers of each, and where a simulator differs."""
+"""The verb `matrix`: tries the table of features on kernels and simulators, and shows where a simulator differs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["add_parser", "columns"]
 
 
 class Question(NamedTuple):
-    """The whole table, asked of one backend: a shard of the matrix."""
+    """The whole table, tried on one backend: a shard of the matrix."""
 
     number: int
     spec: str
@@ -63,13 +63,13 @@ def columns(
 ) -> list[Column]:
     """Measure kernels ("6.1"), one guest after the other, and simulators ("sim:6.1").
 
-    A simulator stands beside the kernel of its series, or by itself where that isn't asked for.
+    A simulator stands beside the kernel of its series, or by itself if that kernel isn't measured.
     """
     return beside({shard.number: shard.column(progress) for shard in questions(kernels, simulators)})
 
 
 def questions(kernels: Sequence[str], simulators: Sequence[str]) -> list[Question]:
-    """Return the shards of a matrix: what takes longer first."""
+    """Return the shards of a matrix, the slower ones first."""
     specs = [*((f"vm:{kernel},idle", False) for kernel in kernels), *((spec, True) for spec in simulators)]
     return [Question(number, *spec) for number, spec in enumerate(specs)]
 
@@ -77,8 +77,8 @@ def questions(kernels: Sequence[str], simulators: Sequence[str]) -> list[Questio
 def beside(answered: Mapping[int, Column]) -> list[Column]:
     """Return columns in the order of their questions, each kernel's with the answers of its simulator.
 
-    That is one of its release, else of its series if it isn't another kernel's.  Where a series is there twice, columns
-    are called by their releases.
+    That is a simulator of its release, or else one of its series that no other kernel claims.  If a series occurs
+    twice, columns are named by their releases.
     """
     ordered = [answered[number] for number in sorted(answered)]
     kernels = [column for column in ordered if not column.is_simulator]
@@ -103,13 +103,13 @@ def _of_series(simulator: Column, kernel: Column) -> bool:
 
 
 def _told_apart(found: Sequence[Column]) -> list[Column]:
-    """Return columns of which those that share a name have their release for it."""
+    """Return the columns; those that share a name are named by their release instead."""
     names = Counter(column.name for column in found)
     return [column._replace(name=column.release) if names[column.name] > 1 else column for column in found]
 
 
 def _offered_simulators(kernels: Sequence[str]) -> list[str]:
-    """Return specs of the simulators that there are of kernels."""
+    """Return the specs of the simulators that exist for kernels."""
     found = []
     for kernel in kernels:
         try:
@@ -185,7 +185,7 @@ def _matrix(options: argparse.Namespace) -> int:
 
 
 def _answered(options: argparse.Namespace, kernels: Sequence[str], shards: Sequence[Question]) -> list[Column]:
-    """Return the columns of all questions; if some aren't answered, print the others, and raise why."""
+    """Return the columns of all questions; if one fails, print the others and raise the reason."""
     found: dict[int, Column] = {}
     failed: Ended | None = None
     with closing(chosen(options, partial(lacking_for_guests, tuple(kernels)))) as scheduler:
@@ -211,6 +211,6 @@ def _print(found: Sequence[Column]) -> None:
 
 
 def _locked(series: str) -> str:
-    """Return the release that is locked for a series: other machines may have another in their lock."""
+    """Return the release that is locked for a series, as other machines may lock another one."""
     locked = Kernels(Cache.of(os.environ), lambda line: None).locks.kernel(series)
     return release_of(locked.package) if locked else series

@@ -26,7 +26,7 @@ from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Answer", "Column", "measure", "rows"]
 
-# what the table calls functions, and what they are called before 5.6 and 4.18
+# the functions' names in the table, and their names before 5.6 and 4.18
 _CALLED = (OPENING, ("ksys_readahead", "SyS_readahead"))
 _FIXED_EVENT = FIXED.split()[0].partition(":")[2]
 _HASHED = re.compile(r"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")
@@ -35,10 +35,10 @@ _NOT_FIELDS = ("common_", "__probe_")
 
 
 class Answer(NamedTuple):
-    """What came of a row: "ok", "refused", or "absent" for a file, an option, a text that isn't there.
+    """The outcome of a row: "ok", "refused", or "absent" for a file, an option or a text that isn't there.
 
-    `text` is what is then read, or of a refusal the kernel's message; `command` and `caret` are those of error_log,
-    the caret a column, or -1 where the kernel logged nothing.
+    `text` is the read-back, or the kernel's message for a refusal; `command` and `caret` are those of error_log, the
+    caret a column, or -1 if the kernel logged nothing.
     """
 
     state: str
@@ -59,12 +59,12 @@ class Column(NamedTuple):
     is_simulator: bool = False
 
     def differs(self, index: int) -> bool:
-        """Return whether the simulator answers a row otherwise."""
+        """Return whether the simulator answers a row differently."""
         return self.simulated is not None and self.simulated[index] != self.answers[index]
 
     @property
     def differences(self) -> int:
-        """Return in how many rows the simulator answers otherwise."""
+        """Return in how many rows the simulator answers differently."""
         return sum(self.differs(index) for index in range(len(self.answers)))
 
 
@@ -74,10 +74,10 @@ def rows() -> list[Feature]:
 
 
 def measure(tracefs: Any) -> tuple[Answer, ...]:
-    """Ask a tracefs, on which nothing is set, for all rows; it is put back after each.
+    """Try all rows on a tracefs on which nothing is set; it is reset after each row.
 
-    What a row names is asked for by the name that it has in this kernel.  One that knows no arrays, before 5.0, is
-    asked without that of the fixed event.
+    Functions are called by their names on this kernel.  A kernel without arrays, before 5.0, has a fixed event without
+    one.
     """
     names = {
         newest: next((name for name in others if _takes(tracefs, f"p:matrix/f {name}")), newest)
@@ -116,7 +116,7 @@ def _ask(tracefs: Any, act: Act, fixed: str) -> Answer:
         answer = _do(tracefs, act, fixed)
     except OSError as error:
         answer = _refusal(tracefs, error)
-    except Exception as error:  # a simulator's own fault, which is no kernel's answer
+    except Exception as error:  # an exception of the simulator, which no kernel gives
         answer = Answer("fault", f"{type(error).__name__}: {error}")
     _put_back(tracefs, act)
     return answer
@@ -188,7 +188,7 @@ def _refusal(tracefs: Any, error: OSError) -> Answer:
 
 def _put_back(tracefs: Any, act: Act) -> None:
     if isinstance(act, Trigger):
-        with contextlib.suppress(OSError):  # it may not have been taken
+        with contextlib.suppress(OSError):  # the kernel may have refused it
             tracefs.write(f"events/{_FIXED_EVENT}/trigger", b"!" + act.text.encode())
     if isinstance(act, Define | Format | Filter | Trigger):
         for path in event_lists(tracefs.listdir("")):

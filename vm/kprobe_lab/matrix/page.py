@@ -140,7 +140,7 @@ def _head(answer: Answer) -> str:
 
 
 def _is_silent(answer: Answer, row: Feature) -> bool:
-    """Return whether a definition was taken and nothing is listed then, as after a removal."""
+    """Return whether the kernel accepted a definition that leaves nothing in the listing, as a removal does."""
     return isinstance(row.act, Define) and answer == Answer("ok")
 
 
@@ -148,7 +148,7 @@ def _caret(answer: Answer, width: int = LONGEST) -> tuple[str, str]:
     """Return error_log's command and the line with its caret, from the word with the caret on if it is too wide."""
     command, caret = answer.command, answer.caret
     if len(command) > width and (start := command.rfind(" ", 0, max(caret, 0)) + 1):
-        start = max(start, caret - width + 8)  # and in the midst of a word that is too long itself
+        start = max(start, caret - width + 8)  # or from the middle of a word that is itself too long
         command, caret = f"… {command[start:]}", caret - start + 2
     if len(command) > max(width, caret + 2):
         command = f"{command[: max(width, caret + 2) - 2]} …"

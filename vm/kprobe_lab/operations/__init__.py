@@ -1,4 +1,4 @@
-"""The two sides of a comparison, a simulator and a kernel: the operations on each, its answers, and its restoration.
+"""Takes operations and a backend, simulator or kernel; gives answers that can be compared, and restores the backend.
 
-Uses `guest` and all below it, but only for the side that is a kernel.  Start with `operation`, then `side`.
+Start with `operation`, then `side`.
 """

@@ -27,16 +27,16 @@ __all__ = [
     "perform",
 ]
 
-# What was asked (a path, a step) and the answer: bytes read, a number, or the name of an errno.
+# What was done (a path, a step) and the answer: bytes read, a number, or the name of an errno.
 Outcome = list[tuple[str, "bytes | int | str | list[str]"]]
 
-PID = b"\x03pid\x04"  # in what is written: the task's, as this machine has it
-OURS = (b'comm == "workload"', b"common_pid == " + PID)  # filters without which others' hits are seen
+PID = b"\x03pid\x04"  # placeholder in written data for the pid of this machine's task
+OURS = (b'comm == "workload"', b"common_pid == " + PID)  # filters that keep other tasks' hits out
 _CHUNK = 1 << 16
 _MOST = 1 << 24  # a file longer than that has no end
 _EVENT_FILES = ("format", "filter", "enable", "id")
 _SWEPT = ("error_log", "set_event", "kprobe_profile", "dynamic_events")
-# the list that names the events to look at, and what else is read
+# the file that lists the events to read, and the other files that are read
 _LISTINGS = (
     ("kprobe_events", _SWEPT),
     ("dynamic_events", (*_SWEPT[:3], "kprobe_events", "uprobe_events", "synthetic_events", "uprobe_profile")),
@@ -78,7 +78,7 @@ class Remove(NamedTuple):
 class Handle(NamedTuple):
     """One open file and the system calls on it.
 
-    A step is ("read", size), ("write", data), ("lseek", offset, whence), or a whole other operation done meanwhile.
+    A step is ("read", size), ("write", data), ("lseek", offset, whence), or another operation while the file is open.
     """
 
     path: str
@@ -96,10 +96,10 @@ class Call(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """What an oracle saw of one call: registers and memory by address, the return addresses, the result.
+    """What an oracle observed of one call: registers and memory by address, the return addresses, the result.
 
-    `whole` says that all of the memory could be read; else numbers are shown that nobody knows.  `returned` are the
-    registers at the return.
+    `whole`: all of the memory could be read; otherwise the events show unknown numbers.  `returned` are the registers
+    at the return.
     """
 
     registers: dict[str, int]
@@ -111,7 +111,7 @@ class Hit(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A system call of the task that reaches a function under the oracle's eyes; `hits` is what it saw.
+    """A system call of the task that reaches a function while an oracle observes it; `hits` is what the oracle saw.
 
     `paths` are the `Path`s of oracle.py whose memory it read.
     """
@@ -125,7 +125,7 @@ class Observed(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """All that shows which probes there are, and the files of their events, in `instance` ("" or "instances/x/").
+    """All files that show which probes exist, and the files of their events, in `instance` ("" or "instances/x/").
 
     `kinds`: dynamic events of all kinds, not only kprobes.
     """
@@ -138,7 +138,7 @@ Operation = Write | Read | List | Make | Remove | Handle | Call | Observed | Swe
 
 
 def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome:
-    """Do an operation and return all answers."""
+    """Perform an operation and return all answers."""
     match operation:
         case Write(path, data, flags):
             return [("write", _answer(lambda: _write(tracefs, path, data, flags)))]
@@ -155,7 +155,7 @@ def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome
         case Call(name, arguments):
             return [(name, _answer(lambda: _call(workload, name, arguments)))]
         case Observed():
-            return []  # by the sides themselves: one looks, the other plays it again
+            return []  # done by the sides themselves: one observes, the other replays
         case Sweep(instance, kinds):
             return list(_sweep(instance, tracefs, *_LISTINGS[kinds]))
 
@@ -178,7 +178,7 @@ def _read(tracefs: Any, path: str) -> bytes:
     whole = b""
     with tracefs.open(path, os.O_RDONLY | os.O_NONBLOCK) as file:
         if path.endswith("/stats"):
-            return bytes(file.read(_CHUNK))  # it is made anew at each read, and may have grown by a digit
+            return bytes(file.read(_CHUNK))  # each read generates it anew, and it may have grown by a digit
         while len(whole) < _MOST and (chunk := file.read(_CHUNK)):
             whole += chunk
     return whole

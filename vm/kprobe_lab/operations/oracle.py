@@ -1,8 +1,9 @@
-"""The registers, stack and memory that a probe of ours saw in a real call, to be given to a simulator.
+"""An oracle: a probe that records the registers, stack and memory of a real call, so that a simulator can replay it.
 
-The oracle's events are defined and enabled on both sides alike, so that everything that shows them is the same; only
-the kernel's are read.  `zz_o/in` is defined last, so that it runs first, before another probe has replaced a return
-address; `zz_o/out` is defined first.
+The oracle's events are defined and enabled on both sides, so that everything that shows them is equal; only the
+kernel's are read.  This reader of raw pages shares no code with kprobe_text, on purpose: neither can hide a mistake of
+the other.  `zz_o/in` is defined last, so that it runs first, before another probe has replaced a return address;
+`zz_o/out` is defined first.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ REGISTERS = (
     *("di", "si", "dx", "cx", "r8", "r9", "ax", "bx", "bp", "r10", "r11", "r12", "r13", "r14", "r15"),
     *("flags", "sp", "cs", "ss"),
 )
-RETURNED = tuple(name for name in REGISTERS if name not in ("ax", "sp"))  # those are known: the result, the call's + 8
+RETURNED = tuple(
+    name for name in REGISTERS if name not in ("ax", "sp")
+)  # both are known: the result, and the call's stack pointer + 8
 STACK_WORDS = 40
-STACK_SIZE = 16384  # of a kernel stack, which is aligned to that
+STACK_SIZE = 16384  # bytes of a kernel stack, which is aligned to its size
 WORDS = 32  # read at a pointer
 _STACK_TYPE = 4
 
 
 class Path(NamedTuple):
-    """Where a fetch argument's memory lies: a register, then offsets that are added and followed."""
+    """Where a fetch argument's memory lies: a register, then offsets, each added and dereferenced."""
 
     register: str
     offsets: tuple[int, ...]
@@ -44,13 +47,13 @@ class Path(NamedTuple):
 
 
 def before(function: str) -> list[Operation]:
-    """Return what defines the oracle's first event."""
+    """Return the operation that defines the oracle's first event."""
     words = " ".join(f"{name}=%{name}:x64" for name in RETURNED)
     return [Write("kprobe_events", f"r:zz_o/out {function} v=$retval:x64 {words}".encode())]
 
 
 def after(function: str, paths: Sequence[Path]) -> list[Operation]:
-    """Return what defines its other event, and lets both record the task's hits."""
+    """Return the operations that define its other event, and let both record the task's hits."""
     words = [f"{name}=%{name}:x64" for name in REGISTERS] + [f"stack=+0($stack):x64[{STACK_WORDS}]"]
     for number, (path, depth) in enumerate(_steps(paths)):
         words.append(f"p{number}={path.text(depth)}:x64[{WORDS}]")
@@ -82,11 +85,11 @@ class Oracle:
         self._tracefs = tracefs
 
     def is_there(self) -> bool:
-        """Return whether the kernel took its events."""
+        """Return whether the kernel accepted its events."""
         return all(self._tracefs.exists(f"events/zz_o/{name}/id") for name in ("in", "out"))
 
     def hits(self, paths: Sequence[Path]) -> tuple[Hit, ...]:
-        """Return the hits since the last time; hits whose return was lost or not seen are left out."""
+        """Return the hits since the last call, without those whose return was lost."""
         ids = {name: int(self._tracefs.read(f"events/zz_o/{name}/id")) for name in ("in", "out")}
         hits: list[Hit] = []
         open_hits: list[Hit] = []

@@ -1,4 +1,4 @@
-"""A guest prepared for comparison: it hashes pointers, doesn't jump where it could break, and doesn't wait long."""
+"""A guest prepared for comparison: it hashes pointers, doesn't optimize probes into jumps, and waits briefly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kprobe_vm.guest.workload import GuestWorkload
 
 __all__ = ["Quiet", "quiet_guest"]
 
-_READAHEAD = ("ksys_readahead", "SyS_readahead", "sys_readahead")  # by its names of 4.18 and before
+_READAHEAD = ("ksys_readahead", "SyS_readahead", "sys_readahead")  # its names since 4.18 and before
 
 
 class Quiet(NamedTuple):
@@ -31,18 +31,18 @@ def quiet_guest(kernel: str, *, progress: Callable[[str], None] = lambda line: N
     symbols = Symbols.read(files.read("proc/kallsyms"))
     known = dict(symbols.text)
     _seed_hashes(guest, next(known[name] for name in _READAHEAD if name in known))
-    # who deletes a probe waits for all CPUs, which is most of the time that a campaign takes
+    # deleting a probe waits for all CPUs, which is most of the time that a campaign takes
     files.write("sys/kernel/rcu_expedited", b"1")
-    # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
+    # a probe optimized into a jump records other flags, and when that happens is chance
     files.write("proc/sys/debug/kprobes-optimization", b"0")
     return Quiet(Side(guest, GuestWorkload(guest.machine)), symbols)
 
 
 def _seed_hashes(guest: VmTracefs, address: int) -> None:
-    """Let the kernel gather random bytes: before that its %p prints (____ptrval____).
+    """Make the kernel gather random bytes: until then its %p prints (____ptrval____).
 
-    Nothing in a guest asks for any; a read of /dev/random starts it (wait_for_random_bytes).  Kernels before 5.6 have
-    none to give for long: their addresses stay unhashed.
+    Nothing else in a guest asks for them; a read of /dev/random starts it (wait_for_random_bytes).  Kernels before 5.6
+    take too long: their addresses stay unhashed.
     """
     with guest.machine.files.open("dev/random", os.O_RDONLY) as file:
         try:
@@ -55,5 +55,5 @@ def _seed_hashes(guest: VmTracefs, address: int) -> None:
         guest.write("kprobe_events", b"-:zz_id/zz_id")
         if ready:
             return
-        time.sleep(0.05)  # a kernel work does it; nothing shows when
+        time.sleep(0.05)  # a kernel worker does it, and nothing shows when
     raise TimeoutError("the guest prints no hashed pointers")

@@ -14,7 +14,7 @@ __all__ = ["Reference", "release_of", "rows_of", "simulated"]
 
 
 def release_of(kernel: str) -> str:
-    """Return the release of the build that a kernel's simulator stands for; raise `ValueError` if there is none."""
+    """Return the release of the build that a kernel's simulator simulates; raise `ValueError` if there is none."""
     with closing(open_simulator(kernel)) as tracefs:
         return tracefs.kernel.release
 
@@ -35,7 +35,7 @@ def simulated(spec: str) -> Side:
 
 
 class Reference:
-    """A side and the symbols of its kernel; the side is replaced by another like it when it goes down.
+    """A side and the symbols of its kernel; a side that goes down is replaced by another like it.
 
     `spec` is a guest's kernel ("6.1.0-54-cloud-amd64", a series, a path), or "sim:KERNEL" for a simulator.
     """

@@ -22,22 +22,22 @@ _VALUES = (
 _REMEMBERED = (
     *("enable", "header_event", "header_page", "sched/enable", "sched/filter", "syscalls/enable", "syscalls/filter"),
 )
-_HASHED = re.compile(rb"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")  # the latter as long as a kernel has no key
+_HASHED = re.compile(rb"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")  # the latter until the kernel has a key
 _ID = re.compile(rb"(?m)^ID: (\d+)$")
 _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
-# comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
+# comm-pid, CPU, flags, time of a trace line; on each side another task writes the marks
 _TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:[^ ]{4,5} )?) *\d+(?:\.\d{6})?: ")
 _LATENCY = re.compile(rb".{8}-\d+ +(\d+[^ ]{4,5}) +-?\d+us.: ")
 _VERBOSE = re.compile(
     rb"(?m)^.{16} +\d+( +\d+ \d+ [0-9a-f]{8} [0-9a-f]{8}) \[[0-9a-f]+\] -?\d+\.\d{3}ms \(\+-?\d+\.\d{3}ms\): "
 )
-_RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
-_RESCHED = re.compile(rb"(task (?:(?:\(tgid\) )?\[\d{3}\] |\d+).)[NnpBLbl]")  # somebody else wants the CPU, or not
+_RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends with old contents of the buffer
+_RESCHED = re.compile(rb"(task (?:(?:\(tgid\) )?\[\d{3}\] |\d+).)[NnpBLbl]")  # whether another task wants the CPU
 _MADE_CODE = re.compile(rb"(?m)^( => )0xffffffffc0[0-9a-f]{6}$")  # where this boot put a trampoline of ftrace
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
 _TYPE = re.compile(rb"(?<=type: )\d+")
-_TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced in cases before
+_TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not, depending on what earlier cases traced
 _COUNT = re.compile(rb":unlimited|:count=")
 _COUNTED_OTHER = re.compile(rb"(common_(?:pid|type))[.a-z]*: [^,}\n]*")
 _COUNTED_ENTRY = re.compile(rb"(?m)^\{.*\n(?:\t.*\n)*")
@@ -48,13 +48,13 @@ _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
 
 def event_lists(there: Container[str]) -> list[str]:
-    """Return which files of a tracefs define events: one of all kinds; before 5.0 one for each kind."""
+    """Return the files of a tracefs that define events: one for all kinds; before 5.0 one for each kind."""
     each = ("dynamic_events",) if "dynamic_events" in there else ("kprobe_events", "uprobe_events", "synthetic_events")
     return [path for path in each if path in there]
 
 
 def _in_no_order(text: bytes) -> bytes:
-    """Sort the entries of a histogram: those with times in their keys come as the times' hashes have it."""
+    """Sort the entries of a histogram: keys that hold times come in the order of their hashes."""
     entries = sorted(_COUNTED_ENTRY.findall(text))
     return _COUNTED_ENTRY.sub(lambda _: entries.pop(0), text)
 
@@ -70,7 +70,7 @@ class Side:
         self._touched: set[str] = set()
         self._triggers: dict[str, None] = {}
         self._instances: list[str] = []
-        self._there = frozenset(tracefs.listdir(""))  # no file at the top comes or goes while a kernel runs
+        self._there = frozenset(tracefs.listdir(""))  # no top-level file comes or goes while a kernel runs
         tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
         for name in _REMEMBERED:  # from now on they hide directories of their names
             tracefs.read(f"events/{name}")
@@ -79,11 +79,11 @@ class Side:
         self._first_id = self._measure_id()
 
     def observe(self, operation: Observed) -> Observed:
-        """Do a call on a real kernel; return it with the hits that the oracle saw.
+        """Make a call on a real kernel; return it with the hits that the oracle saw.
 
-        Without an oracle nothing is done: its function can't be probed, or the kernel has no arrays (before 4.20).
+        Without an oracle nothing is done: the function can't be probed, or the kernel has no arrays (before 4.20).
         """
-        if not hasattr(self.workload, "call"):  # a simulator in the kernel's place does no system calls
+        if not hasattr(self.workload, "call"):  # a simulator in the kernel's place makes no system calls
             return operation._replace(hits=())
         oracle = Oracle(self.tracefs)
         if not oracle.is_there():
@@ -92,18 +92,18 @@ class Side:
         return operation._replace(hits=oracle.hits(operation.paths))
 
     def replay(self, operation: Observed) -> None:
-        """Let a simulated kernel do what an oracle saw of another."""
+        """Replay on a simulated kernel what an oracle saw on another."""
         for hit in operation.hits or ():
             self.workload.replay(operation.function, hit.registers, hit.memory, hit.chain, hit.returns, hit.returned)
 
     def run(self, operation: Operation) -> Outcome:
-        """Do one operation; return its answers, with ids, hashed pointers, times and pids normalised."""
+        """Perform one operation; return its answers, with ids, hashed pointers, times and pids normalised."""
         self._note(operation)
         operation = self._filled(operation)
         return [(self._plain_label(label), self._plain(label, answer)) for label, answer in self._perform(operation)]
 
     def reset(self) -> None:
-        """Put everything back that was touched."""
+        """Restore everything that was touched."""
         touched, self._touched = self._touched, set()
         self._clear_triggers()
         for path in reversed(self._instances):
@@ -182,13 +182,13 @@ class Side:
         for path in event_lists(self._there):
             try:
                 self._truncate(path)
-            except OSError:  # something is still on that was not noted, or an event is attached to one before it
+            except OSError:  # something that wasn't noted is still enabled, or an event is attached to an earlier one
                 self._remove_events(path)
                 self._truncate(path)
 
     def _remove_events(self, path: str) -> None:
         words = [line.split()[0] for line in self.tracefs.read(path).splitlines()]
-        is_synthetic = path == "synthetic_events"  # which names them by the name alone
+        is_synthetic = path == "synthetic_events"  # which lists them without their group
         events = [b"synthetic/" + word if is_synthetic else word.partition(b":")[2] for word in words]
         directories = [f"events/{event.decode('latin-1')}" for event in events]
         self._triggers |= {f"{directory}/trigger": None for directory in directories}
@@ -199,16 +199,16 @@ class Side:
             self.tracefs.write(path, b"!" + event.partition(b"/")[2] if is_synthetic else b"-:" + event)
 
     def _clear_triggers(self) -> None:
-        """Remove all triggers that were set; a histogram goes after those that refer to it."""
+        """Remove all triggers that were set; a histogram is removed after those that refer to it."""
         for _ in range(len(self._triggers) + 1):
             if not sum(self._remove_triggers(path) for path in reversed(self._triggers)):
                 break
         self._triggers.clear()
 
     def _remove_triggers(self, path: str) -> bool:
-        """Remove the triggers of one file; return if some may be left."""
+        """Remove the triggers of one file; return whether some may be left."""
         try:
-            self._truncate(path)  # removes hist triggers, and no other
+            self._truncate(path)  # this removes hist triggers only
             lines = [line for line in self.tracefs.read(path).splitlines() if not line.startswith(b"#")]
         except OSError:  # the event is gone
             return False
@@ -244,7 +244,7 @@ class Side:
         self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
         return number
 
-    # hashed pointers in what is written: \x01ADDRESS\x02 stands for the address as this machine prints it
+    # hashed pointers in written data: \x01ADDRESS\x02 stands for the address as this machine prints it
 
     def _filled(self, operation: Operation) -> Operation:
         match operation:

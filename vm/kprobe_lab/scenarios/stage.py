@@ -37,9 +37,9 @@ class _Ground:
     def __init__(self, kernel: str, cpus: int, progress: Callable[[str], None]) -> None:
         self.tracefs: VmTracefs = open_vm(f"{kernel},idle,cpus={cpus}", progress=progress)
         files = self.tracefs.machine.files
-        # who deletes a probe waits for all CPUs, which is most of the time that a scenario takes
+        # deleting a probe waits for all CPUs, which is most of the time that a scenario takes
         files.write("sys/kernel/rcu_expedited", b"1")
-        # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
+        # a probe optimized into a jump records other flags, and when that happens is chance
         files.write("proc/sys/debug/kprobes-optimization", b"0")
         self.cast = Cast(self.tracefs.machine)
         self.tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
