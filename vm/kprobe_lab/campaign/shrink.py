@@ -101,7 +101,7 @@ def _fewest(
     differs: Callable[[Sequence[Item]], bool],
     is_needed: Callable[[Item], bool] = lambda part: False,
 ) -> list[Item]:
-    """Return the fewest parts that still differ, in their order, with all needed ones; drop runs before single parts."""
+    """Return the fewest parts that still differ, in their order, with all needed ones; runs are dropped first."""
     best = list(parts)
     size = -(-len(best) // _RUNS)
     while size:

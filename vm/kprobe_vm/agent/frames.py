@@ -79,14 +79,14 @@ class Frame(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """What the agent says of itself and its kernel when it starts."""
+    """What the agent reports about itself and its kernel when it starts."""
 
     release: str  # uname -r
     version: str  # uname -v
     page_size: int
     cpus: int
-    tracing: str = "/sys/kernel/tracing"  # where the tracefs is: before 4.1 below debugfs
-    port: str = "virtio"  # by which the agent speaks, or "serial"
+    tracing: str = "/sys/kernel/tracing"  # the directory of the tracefs: before 4.1 below debugfs
+    port: str = "virtio"  # the port that the agent uses, or "serial"
 
     @classmethod
     def parse(cls, payload: bytes) -> Hello:

@@ -43,7 +43,7 @@ def _packet(kind: int, payload: bytes) -> bytes:
 class SerialLine:
     """A serial port as a socket: `send` and `recv` carry the payloads of packets.
 
-    `recv` is called by one thread, on and on, as it is what learns of answers; `send` by one at a time.
+    One thread calls `recv` continuously, as only it sees the answers; one thread at a time calls `send`.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -55,12 +55,12 @@ class SerialLine:
         self._over = False
 
     def settimeout(self, value: float | None, /) -> None:
-        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        """Set the seconds that `send` and `recv` wait before they raise `TimeoutError`."""
         self._timeout = value
         self._socket.settimeout(value)
 
     def send(self, data: memoryview, /) -> int:
-        """Send what fits a packet, when the last one has come; return how much that is."""
+        """Send as much as fits a packet, once the last one was answered; return how much that is."""
         with self._answered:
             if not self._answered.wait_for(lambda: not self._waits or self._over, self._timeout):
                 raise TimeoutError("the guest has not taken the last packet")
@@ -72,7 +72,7 @@ class SerialLine:
         return len(part)
 
     def recv(self, size: int, /) -> bytes:
-        """Return what came, b"" at the end; raise `Broken` at what no agent sends, or if the guest was sent that."""
+        """Return what arrived, b"" at the end; raise `Broken` for a damaged packet, in either direction."""
         while True:
             try:
                 data = self._socket.recv(size)
@@ -133,9 +133,9 @@ class SerialLine:
 
 
 class Either:
-    """The two ports that a guest may have; the first that speaks is the line, and the other is closed then.
+    """The two ports that a guest may have; the first that speaks becomes the line, and the other is closed.
 
-    `port` is which it is, where that is known beforehand: nobody need have spoken then.
+    `port` names the line if it is known in advance, so that it can be used at once.
     """
 
     def __init__(self, virtio: socket.socket | None, serial: socket.socket, *, port: str = "") -> None:
@@ -149,19 +149,19 @@ class Either:
             self._choose(port)
 
     def settimeout(self, value: float | None, /) -> None:
-        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        """Set the seconds that `send` and `recv` wait before they raise `TimeoutError`."""
         self._timeout = value
         if self._chosen is not None:
             self._chosen.settimeout(value)
 
     def send(self, data: memoryview, /) -> int:
-        """Send some of it; return how much.  Before anybody has spoken there is no way to: `TimeoutError`."""
+        """Send some of it; return how much.  Raise `TimeoutError` before either port has spoken."""
         if self._chosen is None:
             raise TimeoutError("the agent has not spoken yet")
         return self._chosen.send(data)
 
     def recv(self, size: int, /) -> bytes:
-        """Return what came, b"" at the end."""
+        """Return what arrived, b"" at the end."""
         while self._chosen is None:
             with self._lock:
                 waiting = {end.fileno(): name for name, end in self._candidates.items() if end.fileno() >= 0}
@@ -186,7 +186,7 @@ class Either:
                 end.shutdown(how)
 
     def close(self) -> None:
-        """Let go of what is left of both."""
+        """Close what is left of both."""
         with self._lock:
             for end in self._candidates.values():
                 end.close()

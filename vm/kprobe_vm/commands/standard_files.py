@@ -27,7 +27,7 @@ def relayed(process: GuestProcess) -> int:
 
 def _feed(process: GuestProcess) -> None:
     """Give it our input as it comes; nothing of a terminal on which another job works."""
-    with suppress(OSError, MachineError):  # nobody reads it there, or ours can't be read
+    with suppress(OSError, MachineError):  # there is no reader there, or ours can't be read
         if not os.isatty(STDIN) or os.tcgetpgrp(STDIN) == os.getpgrp():
             while data := os.read(STDIN, PIECE):
                 process.feed(data)

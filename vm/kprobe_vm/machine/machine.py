@@ -234,7 +234,7 @@ class Machine:
         if request.result < 0:
             raise OSError(-request.result, os.strerror(-request.result))
 
-    # ---- within ----
+    # ---- internals ----
 
     def _up(self) -> Started:
         if self._started is None:

@@ -138,7 +138,7 @@ class Template:
             self._write_note({"method": STATE if note.get("method", MEMORY) == MEMORY else NONE})
         self.drop()
 
-    # ---- within ----
+    # ---- internals ----
 
     def _stale(self, why: str) -> TemplateStale:
         return TemplateStale(f"the template {self.path} can't be used: {why}")

@@ -20,7 +20,7 @@ GRAPHS = (
     (), ("funcgraph-tail",), ("funcgraph-proc",), ("funcgraph-abstime", "funcgraph-proc"), ("latency-format",),
     ("nofuncgraph-cpu",), ("nofuncgraph-overhead",),
 )  # fmt: skip
-PIECES = (1, 3, 7, 16, 33, 61, 100, 127)  # bytes that are read at once, by turns
+PIECES = (1, 3, 7, 16, 33, 61, 100, 127)  # bytes read at once, by turns
 ENDS = (620, 640, 665, 690)  # where a first read of trace_pipe ends, in different columns of a line
 
 
