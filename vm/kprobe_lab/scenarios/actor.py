@@ -21,7 +21,7 @@ _FLAGS = ("-Os", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-Wl,--build-id=
 _ROOM = 4000  # bytes of data that one request can carry
 _REQUEST = struct.Struct(f"<10Q{_ROOM}s")  # kind, number, six arguments, repeat, length of the data, data
 _U64 = 2**64 - 1
-_WITHIN = 60.0  # seconds in which a task has done what it was asked for
+_WITHIN = 60.0  # seconds within which a task must have answered
 _SETAFFINITY = 203
 
 

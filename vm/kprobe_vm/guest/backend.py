@@ -20,14 +20,14 @@ from kprobe_vm.machine.machine import Machine
 
 __all__ = ["Spec", "VmTracefs", "open_vm"]
 
-# What a machine that has nothing to do does: enough to be seen, little enough to be read.
+# What an idle machine does: enough to be seen, little enough to be read.
 PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/dev/null; sleep 0.5; done"
 
 
 class Spec(NamedTuple):
     """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `serial`, `cpus=N`, `memory=MiB`.
 
-    A `cold` machine boots where others are cloned from a template, a `serial` one has no virtio devices.
+    A `cold` machine boots instead of being cloned from a template; a `serial` one has no virtio devices.
     """
 
     kernel: str = "6.1"
@@ -85,13 +85,13 @@ class VmTracefs(GuestTracefs):
         return self.machine.channel.failure is None
 
     def surroundings(self) -> Surroundings:
-        """Return what is around the tracefs, as it is now."""
+        """Return the present state of what surrounds the tracefs."""
         return Surroundings(self.machine)
 
     def renew(self) -> VmTracefs:
         """End the machine, and return the tracefs of another that is as if it had just booted.
 
-        While that one is used the next gets ready, as who does this once does it again.
+        While that one is used, the next gets ready, as a caller of this will call it again.
         """
         self.machine.close()
         slot = self._slot if self._slot.is_held else _slot(self._spec, self._begun())
@@ -105,7 +105,7 @@ class VmTracefs(GuestTracefs):
         return VmTracefs(machine, self._spec, self._lab, slot, self._begun)
 
     def close(self) -> None:
-        """End the machine, and the one that waits to be the next."""
+        """End the machine, and the spare one."""
         self.machine.close()
         self._lab.close()
         self._slot.close()
@@ -127,7 +127,9 @@ def _slot(spec: Spec, progress: Progress) -> slots.GuestSlot:
 
 
 def check(argument: str) -> None:
-    """Raise `ValueError` for a spec that no kernel can fit, or a file that is none; nothing is fetched or started."""
+    """Raise `ValueError` for a spec that no kernel can fit, or a file that isn't a kernel; nothing is fetched or
+    started.
+    """
     kernel = Spec.parse(argument).kernel
     if "/" in kernel:
         path = Path(kernel).expanduser()
@@ -144,9 +146,9 @@ def check(argument: str) -> None:
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
     """Start the guest that a spec describes and return its tracefs, which must be closed.
 
-    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
-    one line at each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad
-    spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
+    If all guest slots of this host are taken, wait for one, but not for long.  `progress` is called with one line at
+    each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad spec,
+    `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
     """
     spec = Spec.parse(argument)
 

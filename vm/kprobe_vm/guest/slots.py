@@ -1,7 +1,7 @@
-"""How many guests run at once on this machine, whoever owns them.
+"""Guest slots: how many guests run at once on this machine, whoever owns them.
 
-A place is an abstract socket address: all users and all test runners of the machine (of its network name space) see the
-same ones, no file is left behind, and the kernel frees a place when its process dies.
+A slot is an abstract socket address: all users and all test runners of the machine (of its network name space) see the
+same slots, no file is left behind, and the kernel frees a slot when its process dies.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 __all__ = ["GuestSlot", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
-NOTICE = 1.0  # seconds after which one who waits says so
-PATIENCE = 60.0  # seconds that one waits; then a guest too many is better than none
-WAITERS = 64  # that can be notified at once
+NOTICE = 1.0  # seconds of waiting after which a message says so
+PATIENCE = 60.0  # seconds of waiting, after which a guest too many is better than none
+WAITERS = 64  # processes that can be notified at once
 SHARE = 0.5  # of the machine's memory that guests may have
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -34,7 +34,7 @@ class GuestSlot:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is one of those that are counted, and not given back."""
+        """Whether it is a counted slot that wasn't given back."""
         return self._holder is not None and self._holder.fileno() >= 0
 
     def close(self) -> None:
@@ -62,10 +62,10 @@ def limit(environment: Mapping[str, str], memory: int) -> int:
 def take(
     count: int, *, patience: float = PATIENCE, prefix: str = "", waiting: Callable[[str], None] | None = None
 ) -> GuestSlot:
-    """Take one of `count` places, waiting for one that is given back; `prefix` is for places of another kind.
+    """Take one of `count` slots, waiting until one is free; `prefix` is for slots of another kind.
 
-    After `patience` seconds, and for a process that has a place already, it is one that isn't counted: two that each
-    hold a place and wait for another would wait for ever.  `waiting` is called with one line if it takes long.
+    After `patience` seconds, and for a process that has a slot already, the slot isn't counted: two processes that each
+    hold a slot and wait for another would wait for ever.  `waiting` is called with one line if it takes long.
     """
     prefix = prefix or PREFIX
     began = time.monotonic()
@@ -78,7 +78,7 @@ def take(
             except OSError as error:
                 holder.close()
                 if error.errno != errno.EADDRINUSE:
-                    return GuestSlot(None)  # no such sockets here: then nobody counts
+                    return GuestSlot(None)  # no such sockets here: then nothing is counted
             else:
                 holder.listen(WAITERS)
                 return GuestSlot(holder)
@@ -99,7 +99,9 @@ def take(
 
 
 def _wait_for_a_change(count: int, seconds: float, prefix: str) -> bool:
-    """Connect to all holders, who never accept: a holder's end ends its connections.  False if this process is one."""
+    """Connect to all holders, which never accept: when a holder ends, so does the connection.  False if this process
+    holds one.
+    """
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         for number in range(count):

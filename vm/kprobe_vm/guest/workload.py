@@ -25,7 +25,7 @@ ROOM = 1792  # bytes of data that one request can carry
 REQUESTS, ANSWERS = "tmp/workload.requests", "tmp/workload.answers"
 _REQUEST = struct.Struct(f"<10Q{ROOM}s")  # kind, number, six arguments, repeat, length of the data, data
 _U64 = 2**64 - 1
-_WITHIN = 60.0  # seconds in which the task has done what it was asked for
+_WITHIN = 60.0  # seconds within which the task must have answered
 OPENAT, FADVISE, GETPID = 257, 221, 39  # system call numbers
 
 
@@ -35,7 +35,7 @@ def program(cache: Cache) -> Path:
 
 
 class Pipe(Protocol):
-    """One end of what leads to the task or comes from it."""
+    """One end of a pipe to or from the task."""
 
     def read(self, size: int, timeout: float | None = None) -> bytes: ...
     def write(self, data: bytes, timeout: float | None = None) -> int: ...
@@ -81,7 +81,7 @@ class WorkloadTask:
         self, kind: str, number: int = 0, arguments: Sequence[int] = (), data: bytes = b"", repeat: int = 1
     ) -> int:
         self._send(kind, number, arguments, data, repeat)
-        # the agent's read(2) waits for it: a program in the guest that asks would cost ten times as much
+        # the agent's read(2) waits for it: a program in the guest that polls would cost ten times as much
         answer = self._answers.read(8, _WITHIN)
         if len(answer) != 8:
             raise ProcessLookupError(errno.ESRCH, f"the task has ended: {kind} had no answer")
@@ -104,7 +104,7 @@ class GuestWorkload(WorkloadTask):
             machine.put(PLACE, program(Cache.of(os.environ)).read_bytes())
         pid = int(machine.run([f"/{PLACE}"], check=True).stdout)
         super().__init__(pid, machine.files.open(REQUESTS, os.O_WRONLY), machine.files.open(ANSWERS, os.O_RDONLY))
-        self.call(GETPID, ())  # who answers has opened both pipes: no test sees that
+        self.call(GETPID, ())  # a task that answers has opened both pipes, so no test sees that
 
 
 def open_workload(tracefs: Any) -> GuestWorkload:

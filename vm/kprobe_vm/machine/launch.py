@@ -38,7 +38,7 @@ class Started(NamedTuple):
     hello: Hello
     accelerator: str
     is_clone: bool
-    seconds: float  # that it was given from QEMU's start to the guest's answer (pace.py)
+    seconds: float  # as the guest got them, from QEMU's start to its answer (pace.py)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Launch:
     faults: list[MachineError] = field(default_factory=list)
 
     def start(self) -> Started:
-        """Return a guest that answers; raise `MachineDied` if none can be had."""
+        """Return a guest that answers; raise `MachineDied` if none comes up."""
         verdict = Verdict(self.cache, self.version)
         if self.accelerator == "kvm":
             return self._boot(self.hardware._replace(accelerator="kvm"))
@@ -85,7 +85,7 @@ class Launch:
         return started
 
     def _start_emulated(self) -> Started:
-        # Templates are for emulated guests: with KVM a boot is quick, and clones there were never tried.
+        # Templates are for emulated guests: with KVM a boot is quick, and clones were never tried there.
         if self.kernel_digest is None:
             return self._boot(self.hardware)
         hardware = _quiet(self.hardware)
@@ -95,7 +95,7 @@ class Launch:
         return self._clone(saved) or self._boot_and_save(saved)
 
     def _clone(self, saved: Template) -> Started | None:
-        """Return a clone; None if there is no template, or none that is of use (any more)."""
+        """Return a clone; None if there is no usable template."""
         try:
             with saved.opened() as contents:
                 if contents is None:
@@ -116,7 +116,7 @@ class Launch:
 
     def _boot_and_save(self, saved: Template) -> Started:
         with saved.turn():
-            # somebody else may have made it while we waited
+            # another process may have made it while we waited
             if started := self._clone(saved):
                 return started
             with contextlib.ExitStack() as stack:
@@ -132,10 +132,10 @@ class Launch:
                 return started
 
     def _save(self, saved: Template, started: Started, memory: int) -> None:
-        """Make the guest, which has just booted, the template; it goes on as if nothing had been."""
+        """Save the freshly booted guest as the template; the guest then goes on as if nothing had happened."""
         channel, control = started.boot.channel, started.boot.control
         self.progress("saving the guest as a template for the next")
-        # what every user does first is then done already, in the clones' memory
+        # clones then have in memory what every user does first
         place = started.hello.tracing
         for op, path in ((Op.STAT, f"{place}\0"), (Op.READ_FILE, f"{place}/kprobe_events\0")):
             channel.call(op, path.encode(), deadline=self.deadlines.operation)
@@ -151,7 +151,7 @@ class Launch:
                 raise channel.failure.again() from error
             saved.failed()
             self._work_around(TemplateStale(f"QEMU can't save a template: {error}"), "doing without")
-        with contextlib.suppress(ControlLost):  # then the watch says what it is
+        with contextlib.suppress(ControlLost):  # then the watching thread reports why
             control.execute("cont")
         channel.call(Op.SET_CLOCK, *clock_parts(time.time()), deadline=self.deadlines.operation)
 
@@ -162,7 +162,7 @@ class Launch:
     def _boot(
         self, hardware: Hardware, *, prove: bool = False, ram: Ram | None = None, saved: Saved | None = None
     ) -> Started:
-        # A kernel that must prove that it runs has to talk from its first moment on.
+        # A kernel that must prove that it runs has to print from its first moment on.
         hardware = _quiet(hardware) if not prove else _with_words(hardware, "earlyprintk=serial,ttyS0")
         doing = "booting" if saved is None else "cloning"
         if saved is None and self.accelerator is None and not hardware.accelerator.startswith("kvm"):

@@ -75,7 +75,7 @@ class Machine:
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
-        self.faults: list[MachineError] = []  # what went wrong at the start and was got round
+        self.faults: list[MachineError] = []  # what went wrong at the start and was worked around
 
     # ---- life ----
 
@@ -84,7 +84,7 @@ class Machine:
         if self._started is not None:
             raise RuntimeError("the machine was started before")
         sweep()
-        # whatever is wrong with a kernel is said where there is no QEMU, too
+        # so that errors of the kernel are reported without a QEMU, too
         self.kernel = Kernels(self._cache, self._progress).get(self.spec, self._modules)
         program, version = _qemu(self._cache)
         root = root_image(self._cache, self.kernel, self._progress, self._packages)
@@ -119,7 +119,7 @@ class Machine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- what it is ----
+    # ---- its properties ----
 
     @property
     def release(self) -> str:
@@ -133,17 +133,17 @@ class Machine:
 
     @property
     def place(self) -> str:
-        """Where the guest has its tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
+        """The directory of the guest's tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
         return self._up().hello.tracing
 
     @property
     def port(self) -> str:
-        """By which port the guest is spoken with: "virtio", or "serial" where its kernel has none of those."""
+        """The port to the guest: "virtio", or "serial" if its kernel has no virtio port."""
         return self._up().hello.port
 
     @property
     def accelerator(self) -> str:
-        """What it runs on: "kvm", "tcg" or "tcg,thread=single"."""
+        """The accelerator: "kvm", "tcg" or "tcg,thread=single"."""
         return self._up().accelerator
 
     @property
@@ -166,7 +166,7 @@ class Machine:
         """The connection to the agent."""
         return self.boot.channel
 
-    # ---- what can be done with it ----
+    # ---- its use ----
 
     @property
     def tracefs(self) -> GuestTracefs:
@@ -190,7 +190,7 @@ class Machine:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a program in the guest and collect its output, as `subprocess.run` does.
 
-        `env` is added to the guest's environment.  Raise `subprocess.TimeoutExpired` (it is killed then),
+        `env` is added to the guest's environment.  Raise `subprocess.TimeoutExpired` (the program is then killed),
         `subprocess.CalledProcessError` with `check`, and `OSError` if it can't be started or writes more than 256 MiB.
         """
         with self._input_file(input) as stdin:
@@ -215,7 +215,7 @@ class Machine:
         capture: bool = False,
         stdin: str | None = "/dev/null",
     ) -> GuestProcess:
-        """Start a program in the guest and return at once; without `capture` its output is thrown away.
+        """Start a program in the guest and return at once; without `capture` its output is discarded.
 
         `stdin` is a file of the guest; with None the program reads what `feed` of the process is given.
         """

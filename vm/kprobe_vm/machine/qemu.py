@@ -28,7 +28,7 @@ COMMAND_LINE = (
 
 
 class Hardware(NamedTuple):
-    """The virtual machine that is started."""
+    """The virtual machine to start."""
 
     kernel: Path
     initrd: Path
@@ -105,15 +105,16 @@ def _virtio(agent: int) -> list[str]:
     return [
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
-        # with an id, as QEMU reports a port's close only then
+        # with an id, as QEMU reports the closing of a port only then
         *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"),
     ]
 
 
 def dying_with(parent: int) -> list[str]:
-    """Return the command that runs another one which dies with its parent, and doesn't start if that is dead already.
+    """Return the command that runs another one so that it dies with its parent, and doesn't start after the parent's
+    death.
 
-    The kernel reports a death only from the moment on at which it was asked to.
+    The kernel reports only deaths that come after the request.
     """
     return [
         programs.find("setpriv"),
@@ -135,7 +136,7 @@ class Qemu:
     """
 
     def __init__(self, program: str, hardware: Hardware, *, ram: Ram | None = None, state: int | None = None) -> None:
-        """Start it; `ram` is the memory if that isn't ordinary, `state` a descriptor to resume from."""
+        """Start it; `ram` is the memory unless it is ordinary, `state` a descriptor to resume from."""
         self.agent, agent = socket.socketpair()
         self.serial, serial = socket.socketpair()
         self.console, console = socket.socketpair()
@@ -164,7 +165,7 @@ class Qemu:
         thread.start()
         try:
             error = born.get()
-        except BaseException:  # Ctrl-C: the process may be there in a moment
+        except BaseException:  # Ctrl-C: the process may appear in a moment
             thread.join(0.5)
             self.kill()
             raise
@@ -187,7 +188,7 @@ class Qemu:
             self.ended.wait(10)
 
     def describe(self) -> str:
-        """Return how the process stands."""
+        """Return the state of the process."""
         if self.status is None:
             return f"running as process {self.pid}"
         if self.status < 0:

@@ -18,11 +18,11 @@ from kprobe_vm.recording.profilefile import json_bytes, version_of
 __all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]
 
 GROUP = "kprobe.questions"
-OPTIMIZATION = "proc/sys/debug/kprobes-optimization"  # a probe that uses a breakpoint would soon look otherwise
+OPTIMIZATION = "proc/sys/debug/kprobes-optimization"  # a probe by breakpoint would soon become a jump
 
 
 class UnknownAnswers(MachineError):
-    """A kernel answered what no known value of the row fits: the questions have to learn it."""
+    """A kernel gave an answer that fits no known value of the row: the questions have to learn it."""
 
 
 class Differences(Protocol):
@@ -30,27 +30,27 @@ class Differences(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """What goes into the profile."""
+        """The values that go into the profile."""
         ...
 
     @property
     def contradicted(self) -> Mapping[str, tuple[Any, Any]]:
-        """Where the version said something else: that, and the value."""
+        """The rows for which the version predicted something else: the prediction, and the value."""
         ...
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """What wasn't there to be asked about."""
+        """The rows whose question lacks something on this kernel, and what."""
         ...
 
     @property
     def unknown(self) -> Mapping[str, str]:
-        """The answers that no value fits."""
+        """The answers that fit no value."""
         ...
 
 
 class _Unasked(NamedTuple):
-    """The `Differences` of a kernel that none of the questions are for."""
+    """The `Differences` of a kernel too old for all questions."""
 
     values: Mapping[str, Any]
     contradicted: Mapping[str, tuple[Any, Any]]
@@ -59,7 +59,7 @@ class _Unasked(NamedTuple):
 
 
 def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
-    """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is told as progress."""
+    """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is reported as progress."""
     if not guest.tracefs.exists("dynamic_events"):
         progress("it isn't asked how it differs from other kernels: it is from before 5.0, and its version tells")
         return _Unasked({}, {}, {}, {})
@@ -83,7 +83,7 @@ def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
 
 @contextlib.contextmanager
 def _breakpoints(guest: Guest) -> Iterator[None]:
-    """Let the kernel make no jumps of breakpoints meanwhile, where it does."""
+    """Keep the kernel from optimizing breakpoints into jumps meanwhile."""
     try:
         before = guest.read(OPTIMIZATION)
     except OSError:
@@ -106,7 +106,7 @@ def check(differences: Differences) -> None:
 
 
 def ask_again(guest: Guest, profile: Path, progress: Progress) -> Path:
-    """Ask a guest all questions, renew the answers in its profile, and return that.
+    """Ask a guest all questions, renew the answers in its profile, and return the profile's directory.
 
     Raise `FileNotFoundError` if there is no profile, and `UnknownAnswers` once it is written.
     """

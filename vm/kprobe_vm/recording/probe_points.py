@@ -1,4 +1,4 @@
-"""The places in a kernel that some questions are about: instructions that can't be probed, symbols of modules."""
+"""The probe points that some questions need: instructions that can't be probed, symbols of modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FUNCTIONS = {
 
 
 def places(guest: Guest) -> dict[str, str]:
-    """Return the places that a guest has, by their names in the questions; without /proc/kcore only its modules'."""
+    """Return a guest's probe points, by their names in the questions; without /proc/kcore only those in modules."""
     kallsyms = guest.read("proc/kallsyms").decode()
     entries = parse_kallsyms(kallsyms)
     found = _of_modules(entries, guest.tracefs.read("available_filter_functions").decode())
@@ -42,7 +42,7 @@ def places(guest: Guest) -> dict[str, str]:
 
 
 def _instruction(entries: Sequence[KallsymsEntry], memory: Memory, function: str, kind: Kind) -> str | None:
-    """Return the place of the first instruction of a kind in a function, None if there is none."""
+    """Return the probe point at the first instruction of a kind in a function, None if there is none."""
     start = next((entry.address for entry in entries if entry.name == function and not entry.module), None)
     if not start:
         return None
@@ -52,7 +52,7 @@ def _instruction(entries: Sequence[KallsymsEntry], memory: Memory, function: str
 
 
 def _of_modules(entries: Sequence[KallsymsEntry], traceable: str) -> dict[str, str]:
-    """Return the places in modules; `traceable` is available_filter_functions."""
+    """Return the probe points in modules; `traceable` is available_filter_functions."""
     functions = [entry for entry in entries if entry.type in "tT"]
     own = Counter(entry.name for entry in functions if not entry.module)
     modules = Counter(entry.name for entry in functions if entry.module)
