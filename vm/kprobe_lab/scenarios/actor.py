@@ -26,7 +26,7 @@ _SETAFFINITY = 203
 
 
 class Actor:
-    """A task; every method is system calls of it, and raises OSError for what the kernel refuses."""
+    """A task of the guest; every method makes system calls in it, and raises OSError if the kernel refuses one."""
 
     def __init__(self, machine: Machine, pid: int) -> None:
         self._requests: GuestFile = machine.files.open(f"tmp/actor.{pid}.requests", os.O_WRONLY)
@@ -35,7 +35,9 @@ class Actor:
         self._cpu: int | None = None
 
     def call(self, number: int, arguments: Sequence[int], data: bytes, repeat: int) -> int:
-        """Make a system call so often, after putting the data at MEMORY; return the last result, or minus the errno."""
+        """Make a system call `repeat` times, after putting the data at MEMORY; return the last result, or minus the
+        errno.
+        """
         return self._ask("c", number, arguments, data, repeat)
 
     def open(self, path: str, descriptor: int) -> None:
@@ -51,7 +53,7 @@ class Actor:
         self._did(self._ask("t", pid), f"thread {pid}")
 
     def be(self, name: bytes, cpu: int) -> None:
-        """Have that name, and run on that CPU."""
+        """Take that name, and run on that CPU."""
         if name != self._name:
             self._did(self._ask("n", data=name[:15] + b"\0"), "its name")
             self._name = name
@@ -61,7 +63,7 @@ class Actor:
             self._cpu = cpu
 
     def close(self) -> None:
-        """Let go of the task, which waits on."""
+        """Close the pipes to the task, which goes on waiting."""
         self._requests.close()
         self._answers.close()
 
@@ -110,6 +112,6 @@ class Cast:
             raise OSError(number, f"no task can have that pid: {os.strerror(number)}", str(pid))
 
     def close(self) -> None:
-        """Let go of all tasks."""
+        """Close the pipes to all tasks."""
         for actor in self._actors.values():
             actor.close()

@@ -19,11 +19,11 @@ from kprobe_vm.guest.backend import VmTracefs, open_vm
 __all__ = ["Rendering", "Stage", "Unplayable", "render", "stage"]
 
 _MOST_CPUS = 2
-_ROOM = 1792  # bytes of memory that are set at each call: the text, and zeroes after it
+_ROOM = 1792  # bytes of memory set at each call: the text, and zeroes after it
 _OPENAT, _FADVISE = 257, 221
 _MARKER, _RAW_MARKER = 50, 51  # descriptors
 _U32 = 2**32 - 1
-# what changes which records there are, or what is remembered of their tasks; all other options only change the text
+# options that change what is recorded, of events or of task names; all others only change the text
 _RECORDING = frozenset(["stacktrace", "userstacktrace", "record-tgid", "norecord-cmd"])
 
 
@@ -32,7 +32,7 @@ class Unplayable(ValueError):
 
 
 class _Ground:
-    """A guest, and what it was before anything was played on it."""
+    """A guest, and its state before anything was played on it."""
 
     def __init__(self, kernel: str, cpus: int, progress: Callable[[str], None]) -> None:
         self.tracefs: VmTracefs = open_vm(f"{kernel},idle,cpus={cpus}", progress=progress)
@@ -52,7 +52,7 @@ class _Ground:
 
 @contextlib.contextmanager
 def stage() -> Iterator[Callable[..., Rendering]]:
-    """Give a function like `render` that keeps its guests until the block ends."""
+    """Yield a function like `render` that keeps its guests until the context ends."""
     stages: dict[str, Stage] = {}
 
     def play(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
@@ -87,7 +87,7 @@ class Stage:
     def compare(
         self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each set of options, and where the guest's text with them differs from the simulator's, or nothing.
+        """Yield each set of options, and where the guest's text differs from the simulator's, or "".
 
         The scenario is played once for all options that only change how records are shown.  Raises as `render` does;
         sets of options with which no guest shows the same are left out.
@@ -107,8 +107,7 @@ class Stage:
     ) -> Iterator[tuple[tuple[str, ...], str, int]]:
         """Yield what `compare` does, and how often it was played: once more where the texts differed.
 
-        Chance can make a difference that isn't there again: the kernel keeps a task's name only if nobody else is just
-        keeping one.
+        A difference can be chance: the kernel stores a task's name only if no other CPU is storing one at the moment.
         """
         differing = []
         for options, found in self.compare(table, sets, clock):
@@ -121,7 +120,7 @@ class Stage:
                 yield options, found, 2
 
     def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
-        """Return the sets of options that one guest may be played with: all, unless it has to be a new one."""
+        """Return groups of options that one guest can play: all, unless the scenario needs a fresh guest."""
         return list(_groups(sets).values()) if scenario_of(table).fresh else [sets]
 
     def close(self) -> None:
@@ -175,7 +174,7 @@ class _Play:
         self._is_set = False  # there is something to undo
 
     def texts(self, sets: Sequence[tuple[str, ...]], clock: str) -> Iterator[tuple[tuple[str, ...], bytes]]:
-        """Play it for sets of options, once for those that only change how records are shown; yield what is read."""
+        """Play it for sets of options, once for those that only change how records are shown; yield each text."""
         groups = {options: [options] for options in sets} if self._scenario.reads_pipe else _groups(sets)
         for played, members in groups.items():
             self.undo()
@@ -261,7 +260,9 @@ class _Play:
             raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        """Write the first choice that the kernel accepts (b"" among several: write nothing), or raise its refusal of
+        the first.
+        """
         refusals = []
         for path, data in choice:
             try:
@@ -284,7 +285,7 @@ class _Play:
                 self._text += piece
 
     def undo(self) -> None:
-        """Put the guest back as it was."""
+        """Restore the guest."""
         if not self._is_set:
             return
         tracefs, prefix, self._is_set = self.tracefs, self._prefix, False
@@ -295,11 +296,11 @@ class _Play:
             tracefs.write(f"{prefix}events/{event}/enable", b"0")
         tracefs.write(f"{prefix}set_event_pid", b"", truncate=True)
         for event in self._scenario.filters:
-            with contextlib.suppress(FileNotFoundError):  # it was to be made
+            with contextlib.suppress(FileNotFoundError):  # the event may not have been created
                 tracefs.write(f"{prefix}events/{event}/filter", b"0")
         if self._scenario.instance:
             for step in self._scenario.steps:
-                if step.what not in ("write", "read"):  # their marks hold it
+                if step.what not in ("write", "read"):  # their open trace_marker files hold the instance
                     self._actor(step).open("/dev/null", _MARKER)
                     self._actor(step).open("/dev/null", _RAW_MARKER)
             tracefs.rmdir(f"instances/{self._scenario.instance}")
@@ -327,8 +328,8 @@ def _groups(sets: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple
 def render(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
     """Play a scenario, the parsed TOML of one, on a guest that is started for it.
 
-    What is true is what the scenario says, without times.  Raises ValueError for what isn't a scenario or can't be
-    caused on a guest, and what starting a guest raises.
+    The truth is what the scenario says, without times.  Raises ValueError for what isn't a scenario or can't be caused
+    on a guest, and what starting a guest raises.
     """
     with Stage(kernel) as stage:
         return stage.render(scenario, options, clock)

@@ -1,4 +1,4 @@
-"""Whether a worker's machine has what guests need, checked without fetching anything."""
+"""Checks whether a worker's machine has what guests need, without fetching anything."""
 
 from __future__ import annotations
 

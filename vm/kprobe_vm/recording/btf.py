@@ -149,7 +149,7 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
 
 
 def _structs(btf: Btf) -> dict[str, int]:
-    """Return the number of each struct by name; of several with one name the kernel finds the first, so of nameless."""
+    """Return the number of each struct by name: the first of those that share a name, as the kernel finds it."""
     found: dict[str, int] = {}
     for number, entry in enumerate(btf.types):
         if entry.kind == STRUCT:

@@ -1,4 +1,4 @@
-"""The truth from the raw pages, checked against the account of what the tasks did."""
+"""Checks the truth from the raw pages against the account of what the tasks did."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Disagreement", "held"]
 
 
 class Disagreement(MachineError):
-    """The raw pages of a guest say something else than what its tasks did."""
+    """The raw pages of a guest contradict what its tasks did."""
 
 
 def held(truth: Sequence[Truth], done: Sequence[Done], *, whole: bool = True) -> int:
-    """Return how many events the account settles: task, CPU, function's arguments, result; raise `Disagreement`.
+    """Return how many events the account confirms: task, CPU, function's arguments, result; raise `Disagreement`.
 
     With ``whole`` each call has its events; without, the first may have been overwritten.
     """
@@ -58,7 +58,7 @@ def _as_done(truth: Sequence[Truth], done: Sequence[Done]) -> list[Truth]:
 
 
 def _same(event: Truth, one: Done) -> None:
-    """Hold an event to its call; raise `Disagreement`."""
+    """Check an event against its call; raise `Disagreement`."""
     comm = one.task.comm.decode("utf-8", "surrogateescape")
     short = one.task.comm[:8].decode("utf-8", "surrogateescape")  # as latency-format has it
     said: Truth = {"task": short if event.get("task") == short else comm, "pid": one.pid}
@@ -69,7 +69,7 @@ def _same(event: Truth, one: Done) -> None:
         path = None if one.act.path is None else one.act.path.decode("utf-8", "surrogateescape")
         fields = {"dfd": one.act.arguments[0], "s": path}
         if path == "" and event["fields"]["s"] is None:
-            fields["s"] = None  # 5.10 to 6.12 keep nothing of an empty string, and print (fault)
+            fields["s"] = None  # 5.10 to 6.12 record no empty string, and print (fault)
     elif event["name"] == "ret":
         fields = {"ret": one.result} if one.result is not None else {}
     elif event["name"] in ("t_numbers", "t_hex", "t_two", "t_last"):

@@ -28,7 +28,7 @@ __all__ = [
     "torn",
 ]
 
-# with the newest names of functions; `named` gives those of a kernel
+# with the newest names of functions; `named` replaces them with a kernel's own
 PROBES = (
     "p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string how=%dx:x64",
     "r:ret do_sys_openat2 ret=$retval:s32 raw=$retval:x64",
@@ -50,7 +50,7 @@ TYPES = (
     f"r:t_return {_FADVISE} $retval:s32",
 )
 
-# names of tasks, as programs have them and as somebody gives them who wants to be misread
+# names of tasks: ordinary ones, and ones chosen to mislead parsers
 NASTY = (
     b"plain", b"my app", b"a-b-1", b"x:y", b"(z)", b"a=b", b"<...>", b"[kw/0:1]", b"-", b"12345", b" lead", b"trail ",
     b"fifteen-chars-x", b"a-1 [000]", b"a: b: (c+0x1/0x", b"q\"uote'", b"tab\there", b"uml\xc3\xa4ut", b"\xff\xfe",
@@ -67,7 +67,7 @@ _PATHS: tuple[bytes | int, ...] = (
 _STRINGS = (
     (b"one", b"two"), (b"", b"x"), (b'q"uote', b"new\nline"), (b"a two=b", b"c n=1"), (b'x" two="y', b'z" two="w'),
 )  # fmt: skip
-# events of system calls, and what of them is recorded, as others make such calls too; those of the task are of no file
+# events of system calls and their filters, as other tasks make such calls too; the workload's use no open file
 CALLS = {
     "raw_syscalls/sys_enter": "id == 39 || id == 82 || id == 221",
     "raw_syscalls/sys_exit": "id == 39 || id == 82 || id == 221",
@@ -92,7 +92,7 @@ class SystemCall(NamedTuple):
     number: int
     arguments: tuple[int, ...]
     data: bytes = b""
-    path: bytes | None = None  # what an open sees; None where it can't be read
+    path: bytes | None = None  # the path that an open sees; None if it can't be read
 
 
 class Task(NamedTuple):
@@ -104,7 +104,7 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """An act that was done: by whom, and what came of it."""
+    """An act that was performed: by which task, and its result."""
 
     pid: int
     task: Task
@@ -123,7 +123,7 @@ class Start(Protocol):
 
 
 def named(definition: str, functions: Functions) -> str:
-    """Return a definition with the names that its functions have in a kernel."""
+    """Return a definition with its functions' names on a kernel."""
     for newest, here in zip(NEWEST, functions, strict=True):
         definition = definition.replace(newest, here)
     return definition
@@ -136,7 +136,7 @@ def _open(path: bytes | int, dfd: int = AT_FDCWD) -> SystemCall:
 
 
 def opens(cpus: int, names: Sequence[bytes] = NASTY) -> list[Task]:
-    """Return tasks with these names, by turns on all CPUs: each opens files that are there or not."""
+    """Return tasks with these names, on all CPUs in turn: each opens files that exist or not."""
     usual = (_open(b"/etc/hostname"), _open(b"/tmp/nonexistent"), _open(b"rel", -7))
     nasty = tuple(_open(path) for path in _PATHS) if len(names) > len(PLAIN) else ()
     some = usual if len(names) <= len(PLAIN) else usual[1:2]
@@ -144,7 +144,7 @@ def opens(cpus: int, names: Sequence[bytes] = NASTY) -> list[Task]:
 
 
 def many(cpus: int, count: int) -> list[Task]:
-    """Return a task for each CPU that opens so many files, none of which is there."""
+    """Return a task for each CPU that opens `count` files, none of which exists."""
     return [
         Task(f"par {cpu}".encode(), cpu, tuple(_open(f"/tmp/p{cpu}_{number}".encode()) for number in range(count)))
         for cpu in range(cpus)
@@ -152,7 +152,7 @@ def many(cpus: int, count: int) -> list[Task]:
 
 
 def numbers() -> Task:
-    """Return a task that calls fadvise64 with all kinds of numbers and strings, of no file."""
+    """Return a task that calls fadvise64 with all kinds of numbers and strings, on no open file."""
     data = bytes([1, 255, 65, 34]) + struct.pack("<I", 0xFFFFFFFE)
     acts = [SystemCall(221, (-1, MEMORY, number, 99), data + b"s\0") for number in _NUMBERS]
     for first, second in _STRINGS:
@@ -175,7 +175,7 @@ def calls(cpus: int) -> list[Task]:
 
 
 def torn(cpus: int, *, nasty: bool) -> list[Task]:
-    """Return a task for each CPU that opens files that aren't there, some with names of which a part is a line."""
+    """Return a task for each CPU that opens missing files, some with names that contain a whole line."""
     names = [b"%d" % number for number in range(10)]
     names += [b"two\nlines", b'q" dfd=1', b"end\n", b"\n\n", b" [000] x: (y) a=1\n"] if nasty else []
     return [
@@ -185,7 +185,7 @@ def torn(cpus: int, *, nasty: bool) -> list[Task]:
 
 
 def arguments(act: SystemCall) -> dict[str, object]:
-    """Return what the arguments of TYPES are at a call of fadvise64, as far as the call says."""
+    """Return the values of the arguments of TYPES at a call of fadvise64, as far as the call determines them."""
     length, data = act.arguments[2], act.data
     first, second = data[8:40].partition(b"\0")[0], data[40:].partition(b"\0")[0]
     text = {"one": first, "two": second, "s": first}
@@ -203,7 +203,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def perform(start: Start, tasks: Sequence[Task]) -> list[Done]:
-    """Let tasks do what they do, one after another; return what was done."""
+    """Let tasks perform their acts, one task after another; return the account."""
     done = []
     for task in tasks:
         worker = start()

@@ -1,4 +1,4 @@
-"""Changes in a kernel's text since a corpus was made: texts that are new or gone, and lines that look different."""
+"""Finds changes in a kernel's text since a corpus was made: texts that are new or gone, and changed lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kprobe_vm.traces.corpus import CorpusEntry
 
 __all__ = ["changes", "model", "shape"]
 
-SHOWN = 3  # lines of each text that differs
+SHOWN = 3  # lines shown of each text that differs
 
-# Numbers keep the width of their column, names of the kernel's functions have none of their own.
+# Numbers keep the width of their column; names of functions are replaced.
 _PID = re.compile(rb"-\d+ +(?=[\[(\d])")
 _STAMP = re.compile(rb"(?<! ) ++\d++(?:\.\d++)?(?=: )")
 _FLAGS = re.compile(rb"(?<=\] )[^ \d\n][^ \n]{3,7}(?= )")
@@ -29,7 +29,7 @@ _VERBOSE = re.compile(rb"^(.{16}) ( *\d+) ( *\d+) (?=\d+ [0-9a-f]{8} [0-9a-f]{8}
 _CALL = re.compile(rb"\bsys_\w+\([^\n]*")
 _BARE = re.compile(rb"(?<=: )[0-9a-f]+(?=[,) ])")
 _RAW_CALL = re.compile(rb"\bNR \d+ (?:\([^()\n]*\)|= -?\d+)")
-# a function_graph: by which task on which CPU a call is, and whether it is one line, differs from run to run
+# function_graph: task and CPU of a call, and whether it is one line, differ from run to run
 _GRAPH = b"# tracer: function_graph"
 _SWITCH = re.compile(rb"^ -{42}\n[^\n]* => [^\n]*\n -{42}\n\n", re.M)
 _CONTEXT = re.compile(
@@ -42,7 +42,7 @@ _NUMBER = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{8,}|-?\d+")
 
 
 def model(entries: Sequence[CorpusEntry], kernel: str) -> list[CorpusEntry]:
-    """Return the recorded guest's entries to compare a kernel with: its own, or those of the newest before it."""
+    """Return the entries to compare a kernel with: its own, or those of the newest kernel before it."""
     guests = [entry for entry in entries if entry.about["source"] == "guest"]
     known = sorted({entry.kernel for entry in guests}, key=version_key)
     older = [name for name in known if version_key(name) <= version_key(kernel)] if kernel[:1].isdigit() else known
@@ -71,7 +71,7 @@ def shape(text: bytes) -> list[bytes]:
 
 
 def changes(before: Sequence[CorpusEntry], after: Sequence[CorpusEntry]) -> Iterator[str]:
-    """Yield lines that tell what differs; none if nothing does."""
+    """Yield lines that describe the differences."""
     old, new = ({entry.name: entry for entry in entries} for entries in (before, after))
     for name in new.keys() - old.keys():
         yield f"new: {name} ({_what(new[name])})"

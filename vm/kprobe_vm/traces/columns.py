@@ -1,6 +1,7 @@
-"""The columns of a record in a kernel's text under trace options: who, when, where, places in code.
+"""The columns of a record in a kernel's text under trace options: task, time, CPU, code addresses.
 
-The rules are the kernel's (Documentation/trace/ftrace.rst, "output format"), held to the recordings in fixtures/text.
+The rules are the kernel's (Documentation/trace/ftrace.rst, "output format"), checked with the recordings in
+fixtures/text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class CodePlaces:
         for number, line in enumerate(text.splitlines()):
             address, _, name, *module = line.split()
             rows.append((int(address, 16), number, name, module[0] if module else ""))
-        # of names for one address the kernel takes the first
+        # of several names for one address the kernel takes the first
         rows.sort()
         self._rows: list[tuple[int, str, str]] = []
         for start, _, name, owner in rows:
@@ -50,7 +51,7 @@ class CodePlaces:
 
 
 class Columns(NamedTuple):
-    """What of a guest its text depends on: names and groups of tasks as they are when it is read, and its columns."""
+    """The state of a guest that its text depends on: names and groups of tasks when it is read, and its columns."""
 
     symbols: CodePlaces
     comms: Mapping[int, str]
@@ -74,7 +75,7 @@ def flags(record: RawRecord, letters: int) -> str:
 
 
 def context(record: RawRecord, guest: Columns, options: Collection[str]) -> dict[str, Any]:
-    """Return who, when and where, as far as the text shows it under these options.
+    """Return task, time and CPU, as far as the text shows them under these options.
 
     In latency-format times count from the start of the buffer, which nothing but the text tells: they are left out.
     """

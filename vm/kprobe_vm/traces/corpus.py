@@ -1,4 +1,4 @@
-"""Texts of a guest as a corpus keeps them: made, written and found with what the tracer's package offers."""
+"""A guest's texts as entries of a corpus, which kprobe_corpus makes, writes and finds through entry points."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def found(directory: Path | None) -> list[CorpusEntry]:
     entries = _offered("entries")
     try:
         read: list[CorpusEntry] = entries(directory=None if directory is None else str(directory))
-    except Exception as error:  # what the other package raises is its own
+    except Exception as error:  # the other package raises errors of its own
         raise NotReady(str(error)) from error
     return read
 

@@ -1,4 +1,4 @@
-"""Raw records as the tracer function_graph shows them: calls by their entries and exits, and events as comments.
+"""From raw records to what the tracer function_graph shows: calls by their entries and exits, and events as comments.
 
 The rules are the kernel's (kernel/trace/trace_functions_graph.c of 6.1), held to the texts of guests.
 """
@@ -16,7 +16,7 @@ __all__ = ["ENTRY", "EXIT", "graph_of"]
 
 ENTRY, EXIT = "funcgraph_entry", "funcgraph_exit"
 _COMM = 7  # bytes of a name that are shown
-_DEPTHS = 50  # so many calls within each other are remembered
+_DEPTHS = 50  # depth up to which nested calls are remembered
 _WIDTH = 7  # of a duration, with its fraction
 
 

@@ -1,7 +1,8 @@
 """Raw pages of a ring buffer, decoded: headers, times, and fields by the events' format files.
 
-It is small and reads what our own recordings hold: no records that were overwritten while they were read.
-Source: events/header_page, events/header_event of the kernels of the lock.
+It shares no code with kprobe_text, whose reader it checks, on purpose.  It reads only what our own recordings hold: no
+records that were overwritten while they were read.  Source: events/header_page, events/header_event of the kernels of
+the lock.
 """
 
 from __future__ import annotations

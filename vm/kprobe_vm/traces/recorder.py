@@ -21,8 +21,8 @@ from kprobe_vm.traces.truth import Truth, in_order, piped, started, truth_of
 __all__ = ["CPUS", "OF_ALL", "OF_SOME", "STATIC", "GuestText", "Recorder"]
 
 CPUS = 4
-# options that change what is printed of records that are there, those of all names of tasks first; of those that a
-# kernel hasn't, no text is made
+# options that change how existing records are printed, first those tried with all task names; of those that a
+# kernel lacks, no text is made
 OF_ALL = ("noirq-info", "nocontext-info", "latency-format", "latency-format,verbose", "record-tgid")
 OF_SOME = (
     "verbose", "raw", "hex", "bin", "latency-format,noirq-info", "sym-offset", "sym-addr", "sym-offset,sym-addr",
@@ -45,19 +45,19 @@ RAW_MARKER = (7).to_bytes(4, "little") + b"abcdefgh"
 
 
 class GuestText(NamedTuple):
-    """A text and all that is known of it."""
+    """A text and all that is known about it."""
 
     name: str
     options: tuple[str, ...]
     clock: str
     text: bytes
     truth: list[Truth]
-    settled: int  # records that the account of the tasks settles
+    settled: int  # records that the tasks' account confirms
     formats: dict[str, str]
     definitions: list[str]
     defects: tuple[str, ...]
     reads: tuple[int, ...] = ()  # how many bytes each read(2) of trace_pipe returned, where that matters
-    lacks: tuple[str, ...] = ()  # what this kernel can't record of what others do
+    lacks: tuple[str, ...] = ()  # what this kernel can't record, unlike others
 
 
 class Recorded(NamedTuple):
@@ -108,7 +108,7 @@ class Recorder:
         return bare in self._has or f"no{bare}" in self._has
 
     def unknown(self) -> list[str]:
-        """Return the options of the kernel that nothing is known of, as they aren't."""
+        """Return the kernel's unknown options, each in the state that it doesn't have."""
         known = {name.removeprefix("no") for option in (*OF_ALL, *OF_SOME) for name in option.split(",")}
         known |= {*APART, "fields", "context-info", "irq-info", "hash-ptr", "annotate", "print-parent"}
         return [
@@ -119,7 +119,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def set(self, options: Sequence[str]) -> Iterator[None]:
-        """Set options, and take them back."""
+        """Set options, and unset them when the context ends."""
         try:
             for option in options:
                 self._files.write("trace_options", option.encode())
@@ -129,7 +129,7 @@ class Recorder:
                 self._files.write("trace_options", (option[2:] if option.startswith("no") else f"no{option}").encode())
 
     def run(self, act: Callable[[], list[Done]], paths: Sequence[str]) -> list[Done]:
-        """Record what is done while events are enabled, from an empty buffer on."""
+        """Record an activity while events are enabled, starting with an empty buffer."""
         self._files.write("tracing_on", b"0")
         self._files.write("trace", b"", truncate=True)
         for path in paths:
@@ -143,19 +143,19 @@ class Recorder:
                 self._files.write(f"events/{path}/enable", b"0")
 
     def perform(self, names: Sequence[bytes] = PLAIN, *, types: bool = False) -> list[Done]:
-        """Let tasks of these names do what they do."""
+        """Let tasks of these names perform their acts."""
         return self.do(opens(CPUS, names) + ([numbers()] if types else []))
 
     def do(self, tasks: Sequence[Task]) -> list[Done]:
-        """Let tasks do what they do."""
+        """Let tasks perform their acts."""
         return perform(lambda: GuestWorkload(self._guest), tasks)
 
     def keep(self, kilobytes: int) -> None:
-        """Give each CPU's buffer so much room."""
+        """Set the size of each CPU's buffer."""
         self._files.write("buffer_size_kb", str(kilobytes).encode())
 
     def filter(self, path: str, text: str) -> None:
-        """Filter an event; an empty text: not."""
+        """Set an event's filter; an empty text removes it."""
         self._files.write(f"events/{path}/filter", (text or "0").encode())
 
     def stats(self, cpu: int) -> dict[str, int]:
@@ -172,7 +172,7 @@ class Recorder:
         return found
 
     def read(self, sizes: Sequence[int], times: int = 0) -> list[bytes]:
-        """Read trace_pipe so many times, by turns of these sizes; else until it is empty."""
+        """Read trace_pipe with these sizes in turn, `times` times or until it is empty."""
         found: list[bytes] = []
         with self._files.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
             while not times or len(found) < times:
@@ -259,7 +259,7 @@ class Recorder:
         )
 
     def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> GuestText:
-        """Make the text of trace_pipe with its truth, which the account alone gives: the pages are read by then."""
+        """Make the text of trace_pipe with its truth, by the account alone: trace_pipe has consumed the pages."""
         truth = piped(done, stats)
         formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
         events = sum(record["type"] == "event" for record in truth)
@@ -270,7 +270,7 @@ class Recorder:
         return named(LOST, self.functions)
 
     def look(self, shown: bytes) -> None:
-        """See in a text with sym-offset how this kernel prints the function that a return probe is on."""
+        """Learn from a text with sym-offset how this kernel prints the function of a return probe."""
         self._plain_functions = f"<- {self.functions.opening})".encode() in shown
 
     def reset(self, clock: str) -> None:
@@ -282,14 +282,14 @@ class Recorder:
         self._files.write("current_tracer", name.encode())
 
     def limit(self, functions: Sequence[str] = ()) -> None:
-        """Let the tracer see these functions, as far as the kernel has them; none: all."""
+        """Limit the tracer to these functions, as far as the kernel has them; without any, lift the limit."""
         self._files.write("set_ftrace_filter", b"", truncate=True)
         for function in functions:
             with contextlib.suppress(OSError):
                 self._files.write("set_ftrace_filter", function.encode())
 
     def offers(self, option: str) -> bool:
-        """Whether the tracer that is set has an option, beside those of all."""
+        """Whether the current tracer has an option of its own."""
         return option.removeprefix("no") in self._files.listdir("options")
 
     def _read(self, path: str) -> str:

@@ -1,4 +1,6 @@
-"""Boots a guest, has it do known things, and gives its text under all options and clocks, with the truth of each."""
+"""Boots a guest, lets it perform a known activity, and gives its text under all options and clocks, with the truth of
+each.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from kprobe_vm.traces.truth import piped
 
 __all__ = ["record"]
 
-# of these functions those that a kernel has are called within each other
+# functions that call each other, as far as a kernel has them
 GRAPHED = (*OPENING, "getname", "getname_flags", "do_filp_open", "path_openat")
 GRAPHS = (
     (), ("funcgraph-tail",), ("funcgraph-proc",), ("funcgraph-abstime", "funcgraph-proc"), ("latency-format",),

@@ -17,7 +17,7 @@ _END = re.compile('", \\w+: ')
 
 
 def values_of(record: RawRecord, event: Event, options: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values that are shown of a record, and the names of those that no reader can settle."""
+    """Return the values that the text shows of a record, and the names of the ambiguous ones."""
     values: dict[str, Any] = {}
     for field in event.fields:
         if field.name.startswith("common_") or field.name == "__syscall_nr":
@@ -30,7 +30,7 @@ def values_of(record: RawRecord, event: Event, options: Collection[str]) -> tupl
             if field.type.startswith("__data_loc"):
                 values[field.name] = values[field.name] or ""
     if event.name == "sys_enter_openat" and "__filename_val" in values and "verbose" not in options:
-        # it has flags by name, and a mode only where a file may be made
+        # flags are shown by name, and a mode only if the call may create a file
         flags = values["flags"] & 0xFFFFFFFF
         if not flags & _MAKES:
             del values["mode"]

@@ -44,7 +44,7 @@ def truth_of(
 
 
 def started(truth: Iterable[Truth]) -> list[Truth]:
-    """Put the lines in between that tell where a CPU's part of an overwritten buffer begins, but for the first."""
+    """Insert the lines that say where a CPU's part of an overwritten buffer begins, except for the first."""
     seen: set[int] = set()
     found: list[Truth] = []
     for record in truth:
@@ -56,7 +56,7 @@ def started(truth: Iterable[Truth]) -> list[Truth]:
 
 
 def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Truth]:
-    """Return what trace_pipe says of the opens that are left in each CPU's buffer, but when.
+    """Return what trace_pipe says of the opens left in each CPU's buffer, without times.
 
     The tasks ran one after another, each on a CPU of its own.
     """
@@ -82,7 +82,7 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
         return {**head, "fields": said}
     values = {field.name: field.value(record.data) for field in event.fields if not _COMMON.fullmatch(field.name)}
     shown: Truth = {"type": "event", "name": event.name, **context(record, guest, options)}
-    # option fields prints places as numbers up to 7.0 and later as symbols: which, the text alone says
+    # option fields prints addresses as numbers up to 7.0 and as symbols later; only the text shows which
     by_field = "fields" in options
     if "__probe_func" in values:
         function, to = values.pop("__probe_func"), values.pop("__probe_ret_ip")
@@ -112,7 +112,7 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
 
 
 def _labels(event: Event) -> dict[str, str]:
-    """Return what the text calls the fields that it shows: their labels, by their place in the print fmt."""
+    """Return the labels of the fields in the text, by the position of the fields in the print fmt."""
     shown, _, rest = event.shown.rpartition('", ')
     labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", rest)
     if len(labels) == len(fields):
@@ -121,7 +121,7 @@ def _labels(event: Event) -> dict[str, str]:
 
 
 def _doubtful(values: Mapping[str, Any], event: Event) -> list[str]:
-    """Name the strings whose ends no reader can tell: one that holds what stands before the next one's value."""
+    """Name the strings whose ends no reader can find: one contains the words before the next one's value."""
     names = [name for name, value in values.items() if isinstance(value, str)]
     for first, second in pairwise(names):
         if f'" {second}="' in str(values[first]):
@@ -130,7 +130,7 @@ def _doubtful(values: Mapping[str, Any], event: Event) -> list[str]:
 
 
 def _of_ftrace(record: RawRecord, event: Event, guest: Columns, options: Collection[str]) -> Truth:
-    """Return what a record of ftrace's own says: a stack, a marker, a call."""
+    """Return the truth of a record of ftrace itself: a stack, a marker, a call."""
     data = record.data
     fields = {field.name: field for field in event.fields}
     if event.name in ("kernel_stack", "user_stack"):
