@@ -190,7 +190,7 @@ def _record_text(options: argparse.Namespace) -> int:
         for name in corpus.write_down(options.kernel, into, options.progress, modules=options.modules):
             print(into / options.kernel / name)
         return 0
-    before = check.model(corpus.found(into), options.kernel)
+    before = check.model(corpus.entries_in(into), options.kernel)
     after = list(corpus.recorded(options.kernel, options.progress, modules=options.modules))
     told = list(check.changes(before, after))
     was = before[0]

@@ -74,11 +74,11 @@ class Campaign:
             self.reference.replace()
         self._sim = simulated(self._spec)
 
-    def shrunk(self, found: Difference) -> Difference:
-        """Return the smallest difference of its kind that is found in a few seconds."""
+    def shrunk(self, original: Difference) -> Difference:
+        """Return the smallest difference of its kind that can be found in a few seconds."""
         from kprobe_lab.campaign.shrink import shrink  # takes the extra [campaign]
 
-        wanted = found.signature()[1]
+        wanted = original.signature()[1]
         differences: list[tuple[list[Operation], Difference]] = []
         end = time.monotonic() + _SHRINK_SECONDS
 
@@ -87,13 +87,13 @@ class Campaign:
                 return False
             self._put_back(fresh=True)
             again = [_forgotten(operation) for operation in operations]
-            difference = first_difference(found.area, again, self._sim, self.reference.side)
+            difference = first_difference(original.area, again, self._sim, self.reference.side)
             if difference is None or difference.signature()[1] != wanted:
                 return False
             differences.append((list(operations), difference))
             return True
 
-        if not differs(found.operations):
-            return found._replace(area=f"{found.area} (not seen again)")
-        smallest = shrink(found.operations, differs)
+        if not differs(original.operations):
+            return original._replace(area=f"{original.area} (not seen again)")
+        smallest = shrink(original.operations, differs)
         return next(difference for operations, difference in differences if operations == smallest)

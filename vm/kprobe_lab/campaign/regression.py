@@ -66,32 +66,32 @@ def _answer(side: Side, operation: Operation) -> Outcome:
     return side.run(operation)
 
 
-def as_test(found: Difference, kernel: str, guest: str, seed: int) -> str:
+def as_test(difference: Difference, kernel: str, guest: str, seed: int) -> str:
     """Return the text of a test that fails until the simulator answers as the kernel did, under a proposed name."""
-    kinds = {type(operation).__name__ for operation in found.operations}
+    kinds = {type(operation).__name__ for operation in difference.operations}
     if "Observed" in kinds:
         kinds.add("Hit")
-    text = "\n".join(f"    {operation!r}," for operation in found.operations)
+    text = "\n".join(f"    {operation!r}," for operation in difference.operations)
     specs = [f'"sim:{kernel}"']
     if "Observed" not in kinds:
         specs.append(f'pytest.param("vm:{guest}", marks=pytest.mark.vm)')
     return _TEXT.format(
         seed=seed,
         release=guest,
-        asked=found.asked,
+        asked=difference.asked,
         names=", ".join(sorted({*kinds, "Operation"})),
         operations=text,
-        answers="\n".join(f"    {answer!r}," for answer in found.answers),
+        answers="\n".join(f"    {answer!r}," for answer in difference.answers),
         specs=", ".join(specs),
-        name=proposed_name(found),
+        name=proposed_name(difference),
     )
 
 
-def write_test(found: Difference, kernel: str, guest: str, seed: int, directory: Path) -> Path:
+def write_test(difference: Difference, kernel: str, guest: str, seed: int, directory: Path) -> Path:
     """Write the test into a directory, without overwriting another test; return the file."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = as_test(found, kernel, guest, seed)
-    stem = f"test_{proposed_name(found)}"
+    text = as_test(difference, kernel, guest, seed)
+    stem = f"test_{proposed_name(difference)}"
     path = directory / f"{stem}.py"
     for number in count(2):
         if not path.exists() or path.read_text(encoding="utf-8") == text:
@@ -101,13 +101,13 @@ def write_test(found: Difference, kernel: str, guest: str, seed: int, directory:
     return path
 
 
-def proposed_name(found: Difference) -> str:
+def proposed_name(difference: Difference) -> str:
     """Return a provisional name for the test: the area, the file, and words of the kernel's answer."""
-    file = getattr(found.operations[-1], "path", "").rpartition("/")[2]
-    answer = found.kernel
+    file = getattr(difference.operations[-1], "path", "").rpartition("/")[2]
+    answer = difference.kernel
     if isinstance(answer, bytes):
-        known = found.simulator.splitlines() if isinstance(found.simulator, bytes) else []
+        known = difference.simulator.splitlines() if isinstance(difference.simulator, bytes) else []
         answer = next((line for line in answer.splitlines() if line not in known), b"").decode(errors="replace")
         answer = answer.rpartition("error: ")[2]
     words = [word for word in re.findall("[a-z_]{3,}", str(answer).lower()) if word != file]
-    return "_".join(re.sub("[^a-z0-9]+", "_", word).strip("_") for word in (found.area, file, *words[:4]) if word)
+    return "_".join(re.sub("[^a-z0-9]+", "_", word).strip("_") for word in (difference.area, file, *words[:4]) if word)

@@ -90,12 +90,12 @@ def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -
     )
 
 
-def _confirmation(one: Confirmed) -> Iterator[str]:
-    if one.simulated == one.guest:
-        yield f"guest {one.release}: the same"
+def _confirmation(answers: Confirmed) -> Iterator[str]:
+    if answers.simulated == answers.guest:
+        yield f"guest {answers.release}: the same"
         return
-    yield f"guest {one.release}: not as simulated"
-    yield from (f"  {text}" for text in changed_lines(one.simulated, one.guest))
+    yield f"guest {answers.release}: not as simulated"
+    yield from (f"  {text}" for text in changed_lines(answers.simulated, answers.guest))
 
 
 def _json(asked: str, answers: Sequence[Answered], changes: Sequence[Change], guests: Sequence[Confirmed]) -> str:

@@ -192,14 +192,15 @@ class _Reader:
         path, flags = self._target(rest)
         return Write(path, (" ".join(said) + newline).encode("latin-1", "surrogateescape"), flags)
 
-    def _target(self, rest: list[str]) -> tuple[str, int]:
+    def _target(self, redirection: list[str]) -> tuple[str, int]:
         """Return the file that an echo writes to, and how it opens it."""
-        if rest[:1] == ["|"]:
-            words = [word[1:] for word in rest[1:] if word != "wsudo"]
+        if redirection[:1] == ["|"]:
+            words = [word[1:] for word in redirection[1:] if word != "wsudo"]
             if words[:1] == ["tee"] and (added := words[1:2] == ["-a"]) + 2 == len(words):
                 return self._path(words[-1]), os.O_WRONLY | os.O_CREAT | (os.O_APPEND if added else os.O_TRUNC)
-        elif len(rest) == 2 and rest[0] in (">", ">>") and rest[1][0] == "w":
-            return self._path(rest[1][1:]), os.O_WRONLY | os.O_CREAT | (os.O_APPEND if rest[0] == ">>" else os.O_TRUNC)
+        elif len(redirection) == 2 and redirection[0] in (">", ">>") and redirection[1][0] == "w":
+            mode = os.O_APPEND if redirection[0] == ">>" else os.O_TRUNC
+            return self._path(redirection[1][1:]), os.O_WRONLY | os.O_CREAT | mode
         raise BadOperation("echo needs a file: echo 'TEXT' > FILE, >> FILE, or | tee [-a] FILE")
 
     def _stat(self, words: list[str]) -> Step:

@@ -33,13 +33,13 @@ def as_shell(question: tuple[str, ...]) -> str:
     return "; ".join(lines)
 
 
-def _written(rest: str) -> str:
-    path, _, text = _CHOICE.sub(r"\1", rest).partition(" ")
+def _written(arguments: str) -> str:
+    path, _, text = _CHOICE.sub(r"\1", arguments).partition(" ")
     return shell((Write(path, text.encode("latin-1"), os.O_WRONLY | os.O_APPEND),))
 
 
-def _held(rest: str) -> str:
-    flags, _, path = rest.partition(" ")
+def _held(arguments: str) -> str:
+    flags, _, path = arguments.partition(" ")
     return f"exec 3{_REDIRECTED[flags]} {path}"
 
 

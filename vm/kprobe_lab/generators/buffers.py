@@ -43,12 +43,12 @@ class Buffers:
         if plain:
             operations.append(Write(f"{prefix}trace_options", b"nocontext-info"))
         for _ in range(random.randrange(2, 12)):
-            operations.append(self._one(prefix, plain))
+            operations.append(self._pick(prefix, plain))
         operations.append(Write(f"{prefix}events/g/a/enable", b"0"))
         operations += [Read(f"{prefix}{random.choice(_READERS)}") for _ in range(2)]
         return [*operations, Read(f"{prefix}trace"), Read(f"{prefix}per_cpu/cpu0/stats")]
 
-    def _one(self, prefix: str, plain: bool) -> Operation:
+    def _pick(self, prefix: str, plain: bool) -> Operation:
         random = self._random
         roll = random.random()
         if roll < 0.2:

@@ -46,14 +46,14 @@ class Definitions:
         self._random = random
         self._symbols = symbols
 
-    def _one(self, words: Sequence[str], usual: int) -> str:
+    def _pick(self, words: Sequence[str], usual: int) -> str:
         """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < 0.85 else words)
 
     def line(self) -> bytes:
         """Return a definition, good or nearly so."""
         random = self._random
-        words = [self.head(), self.place()]
+        words = [self.head(), self.probe_point()]
         words += [self.argument() for _ in range(random.choice((0, 0, 1, 1, 2, 3, 5)))]
         if random.random() < 0.01:
             words += [f"a{number}=%di" for number in range(random.choice((125, 128, 129, 130)))]
@@ -116,19 +116,19 @@ class Definitions:
     def head(self) -> str:
         """Return the first word."""
         random = self._random
-        kind = self._one(KINDS, 2)
+        kind = self._pick(KINDS, 2)
         if random.random() < 0.25:
             return kind
         if random.random() < 0.35:
-            return f"{kind}:{self._one(GROUPS, 4)}{random.choice('///.')}{self._one(EVENTS, 6)}"
-        return f"{kind}:{self._one(EVENTS, 6)}"
+            return f"{kind}:{self._pick(GROUPS, 4)}{random.choice('///.')}{self._pick(EVENTS, 6)}"
+        return f"{kind}:{self._pick(EVENTS, 6)}"
 
-    def place(self) -> str:
+    def probe_point(self) -> str:
         """Return the second word."""
         random = self._random
         roll = random.random()
         if roll < 0.35:
-            place = self._one(KNOWN, len(KNOWN))
+            place = self._pick(KNOWN, len(KNOWN))
         elif roll < 0.6:
             place = random.choice(self._symbols.text)[0]
         elif roll < 0.65:
@@ -157,7 +157,7 @@ class Definitions:
         if roll < 0.06:
             return self.cast(depth)
         if roll < 0.35:
-            return "%" + self._one(REGISTERS, 8)
+            return "%" + self._pick(REGISTERS, 8)
         if roll < 0.5:
             return "$" + random.choice(VARIABLES)
         if roll < 0.8 and depth < 16:
@@ -165,7 +165,9 @@ class Definitions:
             while random.random() < 0.02:
                 inner = "+0(" * 6 + inner + ")" * 6
             close = ")" if random.random() < 0.95 else random.choice(("", "))", ")x", ") "))
-            return f"{self._one(DEREFS, 6)}({inner}{close}" if random.random() < 0.97 else self._one(DEREFS, 6) + inner
+            return (
+                f"{self._pick(DEREFS, 6)}({inner}{close}" if random.random() < 0.97 else self._pick(DEREFS, 6) + inner
+            )
         if roll < 0.88:
             name = random.choice((*KNOWN, "jiffies", "linux_banner", "nosuch", random.choice(self._symbols.data)[0]))
             if random.random() < 0.2:
@@ -181,7 +183,7 @@ class Definitions:
         """Return an expression that 7.3 introduced, or one with names of C: fields, typecasts, per-CPU variables."""
         random = self._random
         fields = "".join(
-            random.choice(("->", "->", "->", ".", "-")) + self._one(FIELDS, 12)
+            random.choice(("->", "->", "->", ".", "-")) + self._pick(FIELDS, 12)
             for _ in range(1 + (random.random() < 0.3))
         )
         roll = random.random()
@@ -189,11 +191,11 @@ class Definitions:
             return random.choice(("$current", "$current", "how", "file", "filename", "fd", "$retval", "$arg1")) + fields
         inner = self.expression(depth + 1)
         if roll < 0.45:
-            return f"{self._one(PER_CPU, 2)}({random.choice((inner, '@runqueues', '@current_task', '@cpu_number'))})"
+            return f"{self._pick(PER_CPU, 2)}({random.choice((inner, '@runqueues', '@current_task', '@cpu_number'))})"
         if random.random() < 0.5:
             inner = f"({inner})"
-        option = "," + self._one(FIELDS, 12) if random.random() < 0.2 else ""
-        return f"({self._one(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
+        option = "," + self._pick(FIELDS, 12) if random.random() < 0.2 else ""
+        return f"({self._pick(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
 
     def argument(self) -> str:
         """Return a fetch argument."""
@@ -203,11 +205,11 @@ class Definitions:
         else:
             text = self.expression()
             if random.random() < 0.55:
-                text += ":" + self._one(TYPES, 18)
+                text += ":" + self._pick(TYPES, 18)
                 if random.random() < 0.25:
-                    text += self._one(LENGTHS, 5)
+                    text += self._pick(LENGTHS, 5)
         if random.random() < 0.5:
-            text = self._one(NAMES, 6) + ("=" if random.random() < 0.97 else "==") + text
+            text = self._pick(NAMES, 6) + ("=" if random.random() < 0.97 else "==") + text
         if random.random() < 0.005:
             text += "x" * random.choice((50, 60, 64, 300))
         return text
@@ -250,7 +252,7 @@ class Definitions:
         head = random.choice(("-:", "-:", "-:", "-:", "-", "-p:", " -:", "!", "-:x", "--:", "-r:", "!p:", "!:"))
         text = f"{head}{name}"
         if random.random() < 0.2:
-            text += " " + random.choice((*KNOWN[:6], self.place()))
+            text += " " + random.choice((*KNOWN[:6], self.probe_point()))
             while random.random() < 0.4:
                 text += " " + random.choice((self.argument(), "arg1=%di", "a0=%di"))
         return text.encode("utf-8", "surrogateescape")

@@ -102,10 +102,10 @@ def _of_series(simulator: Column, kernel: Column) -> bool:
     return simulator.name == kernel.name
 
 
-def _told_apart(found: Sequence[Column]) -> list[Column]:
+def _told_apart(columns: Sequence[Column]) -> list[Column]:
     """Return the columns; those that share a name are named by their release instead."""
-    names = Counter(column.name for column in found)
-    return [column._replace(name=column.release) if names[column.name] > 1 else column for column in found]
+    names = Counter(column.name for column in columns)
+    return [column._replace(name=column.release) if names[column.name] > 1 else column for column in columns]
 
 
 def _offered_simulators(kernels: Sequence[str]) -> list[str]:
@@ -204,8 +204,8 @@ def _answered(options: argparse.Namespace, kernels: Sequence[str], shards: Seque
     return beside(found)
 
 
-def _print(found: Sequence[Column]) -> None:
-    for column in found:
+def _print(columns: Sequence[Column]) -> None:
+    for column in columns:
         compared = "" if column.simulated is None else f"; the simulator differs in {column.differences}"
         print(f"{column.name}\t{column.release}\t{len(column.answers)} rows{compared}")
 

@@ -164,7 +164,7 @@ class _Play:
 
     def __init__(self, scenario: Scenario, ground: _Ground) -> None:
         self.tracefs = ground.tracefs
-        self._place: str = ground.tracefs.machine.place
+        self._tracing: str = ground.tracefs.machine.tracefs_path
         self._scenario = scenario
         self._ground = ground
         self._prefix = scenario.prefix
@@ -226,8 +226,8 @@ class _Play:
             self._write("saved_cmdlines_size", b"%d" % scenario.saved_cmdlines)
         actors = [self._actor(step) for step in scenario.steps if step.what not in ("write", "read")]
         for actor in dict.fromkeys(actors):
-            actor.open(f"{self._place}/{prefix}trace_marker", _MARKER)
-            actor.open(f"{self._place}/{prefix}trace_marker_raw", _RAW_MARKER)
+            actor.open(f"{self._tracing}/{prefix}trace_marker", _MARKER)
+            actor.open(f"{self._tracing}/{prefix}trace_marker_raw", _RAW_MARKER)
         pids = {step.task.pid for step in scenario.steps}
         self._write(f"{prefix}set_event_pid", " ".join(map(str, sorted(pids))).encode())
         defined = self.tracefs.read("dynamic_events").decode("latin-1").splitlines()

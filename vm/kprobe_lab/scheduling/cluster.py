@@ -65,7 +65,7 @@ class Cluster:
         self._attempts = 0
         self._looked = self._had = time.monotonic()
         try:
-            self._look()
+            self._refresh()
             if not self._threads:
                 raise NoWorkers(self._nobody())
         except BaseException:
@@ -99,7 +99,7 @@ class Cluster:
         if self._client.status != "running":
             raise self._lost()
         if time.monotonic() - self._looked > LOOK:
-            ended += self._look()
+            ended += self._refresh()
         return ended
 
     def workers(self) -> str:
@@ -132,7 +132,7 @@ class Cluster:
 
     # ---- which workers ----
 
-    def _look(self) -> list[Ended]:
+    def _refresh(self) -> list[Ended]:
         """Admit new workers that are able; return the shards that have no worker left."""
         try:
             return self._joined(self._client.nthreads())

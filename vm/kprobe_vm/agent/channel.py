@@ -61,7 +61,7 @@ class Channel:
         self._greeted = threading.Condition()
         self.hello: Hello | None = None
         self.failure: MachineDied | None = None
-        self.heard = time.monotonic()  # when the last frame came
+        self.last_frame = time.monotonic()  # when the last frame came
         self._reader = threading.Thread(target=self._read, name="kprobe-vm channel", daemon=True)
         self._reader.start()
 
@@ -289,7 +289,7 @@ class Channel:
                 continue
             if not data:
                 return
-            self.heard = time.monotonic()
+            self.last_frame = time.monotonic()
             for frame in decoder.feed(data):
                 self._take(frame)
 

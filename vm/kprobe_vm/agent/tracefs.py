@@ -164,7 +164,7 @@ class GuestStream:
                 break
             if has_looked:
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
-            has_looked = not self._look()
+            has_looked = not self._ask_for_more()
         if request.result < 0:
             refuse(request, self.path)
         return b""
@@ -173,7 +173,7 @@ class GuestStream:
         request = self._request
         return bool(request.out.get(Data.OUT)) or request.done or request.failure is not None or self._closed
 
-    def _look(self) -> bool:
+    def _ask_for_more(self) -> bool:
         """Make the agent look; return whether data or the end arrived, which another thread may take."""
         what = f"the look at {self.path} has not ended in {self._deadline:.0f} s"
         try:

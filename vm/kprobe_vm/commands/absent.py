@@ -54,7 +54,7 @@ SAME = (
 def lacking(machine: Machine, command: str) -> str:
     """Return in one line what a command lacks in the guest and how to install it; "" if that isn't known."""
     files = machine.files
-    place = _place(machine, command)
+    place = _path_of(machine, command)
     if not place:
         package = _package(command)
         return f"the guest has only busybox's programs; --package {package} adds it" if package else ""
@@ -76,7 +76,7 @@ def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
     wanted = words[0]
     if wanted.rpartition("/")[2] == "env" and machine.files.exists(wanted.lstrip("/")):
         named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        if not named or _place(machine, named[0]):
+        if not named or _path_of(machine, named[0]):
             return ""
         wanted = named[0]
     elif machine.files.exists(wanted.lstrip("/")):
@@ -86,7 +86,7 @@ def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
     return f"{command} is a script for {wanted}, which the guest lacks{remedy}"
 
 
-def _place(machine: Machine, command: str) -> str:
+def _path_of(machine: Machine, command: str) -> str:
     """Return the path of a command, relative to the guest's root; "" if it isn't there."""
     if "/" in command:
         places = [command.lstrip("/")]

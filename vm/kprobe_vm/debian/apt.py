@@ -261,10 +261,10 @@ class AptArchive:
         return done.stdout
 
 
-def _fetched(place: Path, size: int) -> str:
+def _fetched(directory: Path, size: int) -> str:
     """Return how far a download into a directory is."""
     done = 0
-    with contextlib.suppress(OSError), os.scandir(place) as entries:
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
         done = sum(entry.stat().st_size for entry in entries if entry.is_file())
     return bytes_of(done, size)
 

@@ -66,7 +66,7 @@ class VmTracefs(GuestTracefs):
         slot: slots.GuestSlot,
         begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
-        super().__init__(machine.channel, machine.place, deadline=machine.boot.deadlines.operation)
+        super().__init__(machine.channel, machine.tracefs_path, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab

@@ -56,7 +56,7 @@ class Surroundings:
 
     def filtered(self) -> list[str]:
         """Return the paths of the filters that are set, in the tracefs; asked by a program there, as there are many."""
-        return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.place]).stdout.decode().split()
+        return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.tracefs_path]).stdout.decode().split()
 
     def _kill(self) -> list[str]:
         end = time.monotonic() + _WITHIN

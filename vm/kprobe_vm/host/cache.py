@@ -36,13 +36,13 @@ def digest(*parts: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _room(place: Path) -> Iterator[None]:
+def _room(path: Path) -> Iterator[None]:
     """Raise `DiskFull` for either of the errors of a full file system."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no room in {place}: {os.strerror(error.errno)}") from error
+            raise DiskFull(f"no room in {path}: {os.strerror(error.errno)}") from error
         raise
 
 

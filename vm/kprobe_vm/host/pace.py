@@ -39,7 +39,7 @@ class Pace:
         self, pid: int = 0, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._tasks = proc / str(pid) / "task" if pid else None
-        self._own = proc / "self" / "task"
+        self._reading_threads = proc / "self" / "task"
         self._stat = proc / "stat"
         self._loadavg = proc / "loadavg"
         self._cores = len(os.sched_getaffinity(0))
@@ -91,7 +91,7 @@ class Pace:
             return 0.0
         try:
             waits = [self._waits(self._tasks / thread, known) for thread in threads]
-            own = self._waits(self._own / str(self._reader), known) if self._reader else 0.0
+            own = self._waits(self._reading_threads / str(self._reader), known) if self._reader else 0.0
         except (IndexError, ValueError, FileNotFoundError):
             return 0.0 if not self._tasks.exists() else passed * (1 - 1 / self._crowd())
         # the guest's processor, then the reading thread; a hypervisor's share is reported nowhere else

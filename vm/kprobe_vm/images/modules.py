@@ -51,8 +51,8 @@ def modules_below(directory: Path, release: str, cache: Cache) -> tuple[Path, ..
     return tuple(_kept(cache, name, contents[name]) for name in load_order(contents, list(WANTED_MODULES)))
 
 
-def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
-    """Return the wanted modules and what they depend on, dependencies first, by the modules' own .modinfo."""
+def load_order(modules: dict[str, bytes], needed: list[str]) -> list[str]:
+    """Return the needed modules and what they depend on, dependencies first, by the modules' own .modinfo."""
     order: list[str] = []
 
     def add(name: str) -> None:
@@ -63,7 +63,7 @@ def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
             add(needed.replace("-", "_"))
         order.append(name)
 
-    for name in wanted:
+    for name in needed:
         add(name)
     return order
 

@@ -204,7 +204,7 @@ def _differing(tree: Tree) -> Iterator[str]:
         yield "the ring buffer: it has been used since boot, so it is expanded already"
 
 
-def plan(found: Survey, tree: Tree) -> Mapping[str, list[str]]:
+def plan(surveyed: Survey, tree: Tree) -> Mapping[str, list[str]]:
     """Return what a recording does, as lines below headings."""
     optimization = [f"/{OPTIMIZATION}: off, and on again"] if tree.exists(OPTIMIZATION) else []
     return {
@@ -221,6 +221,6 @@ def plan(found: Survey, tree: Tree) -> Mapping[str, list[str]]:
         "It takes": [
             "a few seconds, in which nobody else should trace; then up to a minute to decode the kernel's code"
         ],
-        "The profile will lack": found.lacking,
-        "It differs from one that kprobe-vm record makes in": found.differing,
+        "The profile will lack": surveyed.lacking,
+        "It differs from one that kprobe-vm record makes in": surveyed.differing,
     }

@@ -226,17 +226,17 @@ class Boot:
             channel = self.channel
             if channel.hello is None or channel.failure is not None or not channel.is_awaited:
                 continue
-            if time.monotonic() - channel.heard < self.deadlines.silence:
+            if time.monotonic() - channel.last_frame < self.deadlines.silence:
                 continue
             if not self._answers():
                 self._give_up(GuestHang, f"the guest has not answered for {self.deadlines.ping:.0f} s")
 
     def _answers(self) -> bool:
-        before = self.channel.heard
+        before = self.channel.last_frame
         try:
             ping = self.channel.send(Op.PING)
             answered = self.channel.wait_patiently(ping, self.deadlines.ping)
             self.channel.forget(ping)
         except MachineDied:
             return True  # a worse error is already known
-        return answered or self.channel.heard > before
+        return answered or self.channel.last_frame > before

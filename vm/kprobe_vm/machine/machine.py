@@ -132,7 +132,7 @@ class Machine:
         return self._up().hello.version
 
     @property
-    def place(self) -> str:
+    def tracefs_path(self) -> str:
         """The directory of the guest's tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
         return self._up().hello.tracing
 
@@ -171,7 +171,7 @@ class Machine:
     @property
     def tracefs(self) -> GuestTracefs:
         """The guest's tracefs."""
-        return GuestTracefs(self.channel, self.place, deadline=self._deadlines.operation)
+        return GuestTracefs(self.channel, self.tracefs_path, deadline=self._deadlines.operation)
 
     @property
     def files(self) -> GuestTracefs:

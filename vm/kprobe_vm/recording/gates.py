@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.guest import Guest
-from kprobe_vm.recording.probe_points import places
+from kprobe_vm.recording.probe_points import probe_points
 from kprobe_vm.recording.profilefile import json_bytes, version_of
 
 __all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]
@@ -67,7 +67,7 @@ def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
     asked: Callable[[object, object, str, Mapping[str, str]], Differences] = next(
         iter(entry_points(group=GROUP, name="sim"))
     ).load()
-    found = places(guest)
+    found = probe_points(guest)
     workload = guest.workload()
     try:
         with _breakpoints(guest):

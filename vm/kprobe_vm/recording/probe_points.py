@@ -11,7 +11,7 @@ from kprobe_vm.recording.instructions import Kind, decode
 from kprobe_vm.recording.questions import Memory
 from kprobe_vm.recording.symboltable import KallsymsEntry, parse_kallsyms
 
-__all__ = ["places"]
+__all__ = ["probe_points"]
 
 # A function that ends in a return that is padded, and no table that reserves instructions knows the padding; those that
 # return to themselves with iret, sync_core() of arch/x86.  The first that a kernel has counts.
@@ -21,7 +21,7 @@ FUNCTIONS = {
 }
 
 
-def places(guest: Guest) -> dict[str, str]:
+def probe_points(guest: Guest) -> dict[str, str]:
     """Return a guest's probe points, by their names in the questions; without /proc/kcore only those in modules."""
     kallsyms = guest.read("proc/kallsyms").decode()
     entries = parse_kallsyms(kallsyms)

@@ -9,17 +9,17 @@ from kprobe_vm.guest.workload import OPENAT
 from kprobe_vm.traces.activity import BEGIN, Done, arguments
 from kprobe_vm.traces.truth import Truth
 
-__all__ = ["Disagreement", "held"]
+__all__ = ["Disagreement", "confirmed"]
 
 
 class Disagreement(MachineError):
     """The raw pages of a guest contradict what its tasks did."""
 
 
-def held(truth: Sequence[Truth], done: Sequence[Done], *, whole: bool = True) -> int:
+def confirmed(truth: Sequence[Truth], done: Sequence[Done], *, complete: bool = True) -> int:
     """Return how many events the account confirms: task, CPU, function's arguments, result; raise `Disagreement`.
 
-    With ``whole`` each call has its events; without, the first may have been overwritten.
+    With ``complete`` each call has its events; without, the first may have been overwritten.
     """
     waiting: dict[int, list[Done]] = {}
     for one in done:
@@ -27,7 +27,7 @@ def held(truth: Sequence[Truth], done: Sequence[Done], *, whole: bool = True) ->
     count = 0
     at: dict[tuple[int, str], int] = {}
     events = _as_done(truth, done)
-    for event in events if whole else reversed(events):
+    for event in events if complete else reversed(events):
         name = event.get("name")
         acts = waiting.get(event.get("pid", -1), [])
         acts = [one for one in acts if (one.act.number == OPENAT) == (name in ("ent", "ret"))]
@@ -37,11 +37,11 @@ def held(truth: Sequence[Truth], done: Sequence[Done], *, whole: bool = True) ->
         at[event["pid"], str(name)] = number + 1
         if number >= len(acts):
             raise Disagreement(f"{event}: it is more than the {len(acts)} calls of its task")
-        _same(event, acts[number if whole else -1 - number])
+        _same(event, acts[number if complete else -1 - number])
         count += 1
     expected = sum(1 for one in done if one.act.number == OPENAT)
     found = sum(number for (_, name), number in at.items() if name == "ent")
-    if whole and found != expected:
+    if complete and found != expected:
         raise Disagreement(f"{expected} calls of openat left {found} events")
     return count
 
@@ -57,23 +57,23 @@ def _as_done(truth: Sequence[Truth], done: Sequence[Done]) -> list[Truth]:
     return sorted(events, key=lambda event: (event["timestamp"], event["cpu"] == own.get(event.get("pid", -1))))
 
 
-def _same(event: Truth, one: Done) -> None:
+def _same(event: Truth, done: Done) -> None:
     """Check an event against its call; raise `Disagreement`."""
-    comm = one.task.comm.decode("utf-8", "surrogateescape")
-    short = one.task.comm[:8].decode("utf-8", "surrogateescape")  # as latency-format has it
-    said: Truth = {"task": short if event.get("task") == short else comm, "pid": one.pid}
-    if one.act is not BEGIN:
-        said["cpu"] = one.task.cpu
+    comm = done.task.comm.decode("utf-8", "surrogateescape")
+    short = done.task.comm[:8].decode("utf-8", "surrogateescape")  # as latency-format has it
+    said: Truth = {"task": short if event.get("task") == short else comm, "pid": done.pid}
+    if done.act is not BEGIN:
+        said["cpu"] = done.task.cpu
     fields: Truth = {}
     if event["name"] == "ent":
-        path = None if one.act.path is None else one.act.path.decode("utf-8", "surrogateescape")
-        fields = {"dfd": one.act.arguments[0], "s": path}
+        path = None if done.act.path is None else done.act.path.decode("utf-8", "surrogateescape")
+        fields = {"dfd": done.act.arguments[0], "s": path}
         if path == "" and event["fields"]["s"] is None:
             fields["s"] = None  # 5.10 to 6.12 record no empty string, and print (fault)
     elif event["name"] == "ret":
-        fields = {"ret": one.result} if one.result is not None else {}
+        fields = {"ret": done.result} if done.result is not None else {}
     elif event["name"] in ("t_numbers", "t_hex", "t_two", "t_last"):
-        known = arguments(one.act)
+        known = arguments(done.act)
         fields = {name: known[name] for name in event["fields"] if name in known}
         for name in ("one", "two", "s"):
             if fields.get(name) == "" and event["fields"][name] is None:

@@ -12,7 +12,7 @@ from kprobe_vm.host.progress import Progress
 from kprobe_vm.traces.recorder import GuestText
 from kprobe_vm.traces.recording import record
 
-__all__ = ["CorpusEntry", "found", "recorded", "write_down"]
+__all__ = ["CorpusEntry", "entries_in", "recorded", "write_down"]
 
 GROUP = "kprobe.entries"
 
@@ -56,7 +56,7 @@ def write_down(kernel: str, into: Path, progress: Progress, *, modules: Path | N
     return names
 
 
-def found(directory: Path | None) -> list[CorpusEntry]:
+def entries_in(directory: Path | None) -> list[CorpusEntry]:
     """Return the entries of the corpus that is installed, or of a directory; raise `NotReady`."""
     entries = _offered("entries")
     try:

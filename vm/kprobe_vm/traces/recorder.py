@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording.functions import functions
-from kprobe_vm.traces.account import held
+from kprobe_vm.traces.account import confirmed
 from kprobe_vm.traces.activity import CALLS, LOST, PLAIN, Done, Task, named, numbers, opens, perform
 from kprobe_vm.traces.columns import CodePlaces, Columns
 from kprobe_vm.traces.graph import ENTRY, EXIT, graph_of
@@ -221,7 +221,7 @@ class Recorder:
 
     def text(
         self, name: str, options: Sequence[str], text: bytes, recorded: Recorded, defects: Sequence[str] = (),
-        *, whole: bool = True,
+        *, complete: bool = True,
     ) -> GuestText:  # fmt: skip
         """Make the text with its truth."""
         records, columns, done, clock = recorded
@@ -229,8 +229,8 @@ class Recorder:
         settled = 0
         if truth and not {"raw", "hex", "nocontext-info"} & set(options):
             timed = [option for option in options if option != "latency-format"]  # whose truth has no times
-            settled = held(list(truth_of(records, self._known, columns, timed)), done, whole=whole)
-        if not whole:
+            settled = confirmed(list(truth_of(records, self._known, columns, timed)), done, complete=complete)
+        if not complete:
             truth = started(truth)
         used = {self._known[record.ident] for record in records}
         paths = {f"events/{event.group}/{event.name}/format" for event in used if event.group != "ftrace"}
@@ -269,7 +269,7 @@ class Recorder:
     def _lost(self) -> str:
         return named(LOST, self.functions)
 
-    def look(self, shown: bytes) -> None:
+    def learn_functions(self, shown: bytes) -> None:
         """Learn from a text with sym-offset how this kernel prints the function of a return probe."""
         self._plain_functions = f"<- {self.functions.opening})".encode() in shown
 

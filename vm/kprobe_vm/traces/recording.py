@@ -53,7 +53,7 @@ def _under(
     with recorder.set(["record-tgid"] if recorder.has("record-tgid") else []):
         done = recorder.run(lambda: recorder.perform(names, types=True), probes)
     plain = recorder.trace()
-    recorder.look(recorder.trace(["sym-offset"]))
+    recorder.learn_functions(recorder.trace(["sym-offset"]))
     wanted = [option for option in options if all(recorder.has(name) for name in option.split(","))]
     texts = {option: recorder.trace(option.split(",")) for option in wanted}
     recorded = recorder.recorded(done, plain)
@@ -149,7 +149,7 @@ def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
         done = recorder.run(lambda: recorder.do(many(CPUS, 400)), ["lost/ent"])
         text = recorder.trace()
         recorded = recorder.recorded(done, text)
-        yield recorder.text("lost", (), text, recorded, defects=["lost events"], whole=False)
+        yield recorder.text("lost", (), text, recorded, defects=["lost events"], complete=False)
     finally:
         recorder.filter("lost/ent", "")
         recorder.keep(1408)
