@@ -47,10 +47,9 @@ class Diff:
             self.shards += 1
             self.tally = self.tally.merged(end.result)
             for sighting in end.result.sightings:
-                if sighting.difference.signature() not in before:
-                    self._progress(
-                        f"found in shard {sighting.shard}: {sighting.difference.area}: {sighting.difference.asked}"
-                    )
+                new = sighting.difference
+                if new.signature() not in before:
+                    self._progress(f"found in shard {sighting.shard}: {new.area}: {new.asked}")
 
     def shrink(self, plan: Plan) -> None:
         """Shrink the differences."""

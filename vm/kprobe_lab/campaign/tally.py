@@ -32,11 +32,8 @@ class Tally(NamedTuple):
     def merged(self, other: Tally) -> Tally:
         """Return both tallies as one."""
         counts = Counter(dict(self.counts)) + Counter(dict(other.counts))
-        return Tally(
-            self.operations + other.operations,
-            tuple(sorted(counts.items())),
-            _first([*self.sightings, *other.sightings]),
-        )
+        sightings = _first([*self.sightings, *other.sightings])
+        return Tally(self.operations + other.operations, tuple(sorted(counts.items())), sightings)
 
     @property
     def total(self) -> int:

@@ -165,9 +165,8 @@ class Definitions:
             while random.random() < 0.02:
                 inner = "+0(" * 6 + inner + ")" * 6
             close = ")" if random.random() < 0.95 else random.choice(("", "))", ")x", ") "))
-            return (
-                f"{self._pick(DEREFS, 6)}({inner}{close}" if random.random() < 0.97 else self._pick(DEREFS, 6) + inner
-            )
+            has_parentheses = random.random() < 0.97
+            return self._pick(DEREFS, 6) + (f"({inner}{close}" if has_parentheses else inner)
         if roll < 0.88:
             name = random.choice((*KNOWN, "jiffies", "linux_banner", "nosuch", random.choice(self._symbols.data)[0]))
             if random.random() < 0.2:

@@ -1,9 +1,8 @@
 """An oracle: a probe that records the registers, stack and memory of a real call, so that a simulator can replay it.
 
 The oracle's events are defined and enabled on both sides, so that everything that shows them is equal; only the
-kernel's are read.  This reader of raw pages shares no code with kprobe_text, on purpose: neither can hide a mistake of
-the other.  `zz_o/in` is defined last, so that it runs first, before another probe has replaced a return address;
-`zz_o/out` is defined first.
+kernel's are read.  kprobe_vm.traces.pages decodes them, which shares no code with kprobe_text on purpose.  `zz_o/in` is
+defined last, so that it runs first, before another probe has replaced a return address; `zz_o/out` is defined first.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kprobe_lab.operations.operation import PID, Hit, Make, Operation, Write
+from kprobe_vm.traces.pages import PAGE, records
 
 __all__ = ["Oracle", "Path", "after", "before"]
 
@@ -139,33 +139,14 @@ class Oracle:
         with self._tracefs.open(f"{INSTANCE}/per_cpu/cpu0/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK) as file:
             while True:
                 try:
-                    page = file.read(4096)
+                    page = file.read(PAGE)
                 except OSError as error:
                     if error.errno != errno.EAGAIN:
                         raise
                     return
                 if not page:
                     return
-                yield from _events(page)
-
-
-def _events(page: bytes) -> Iterator[bytes]:
-    """Yield the data of the events of a page (events/header_event)."""
-    at, end = 16, 16 + (int.from_bytes(page[8:16], "little") & 0xFFFFF)
-    while at + 4 <= end:
-        (head,) = struct.unpack_from("<I", page, at)
-        kind = head & 31
-        if kind == 29:  # padding
-            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
-        elif kind in (30, 31):  # times
-            at += 8
-        elif kind:
-            yield page[at + 4 : at + 4 + 4 * kind]
-            at += 4 + 4 * kind
-        else:
-            (size,) = struct.unpack_from("<I", page, at + 4)
-            yield page[at + 8 : at + 4 + size]
-            at += 4 + size
+                yield from (record.data for record in records(page, 0))
 
 
 def _merged(blocks: dict[int, bytes]) -> dict[int, bytes]:

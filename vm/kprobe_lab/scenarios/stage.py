@@ -260,9 +260,7 @@ class _Play:
             raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Write the first choice that the kernel accepts (b"" among several: write nothing), or raise its refusal of
-        the first.
-        """
+        """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""
         refusals = []
         for path, data in choice:
             try:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from errno import EFBIG
 
-from kprobe_vm.agent.frames import WINDOW, Broken, Decoder, Frame, Hello, Op, Reply, encode
+from kprobe_vm.agent.frames import WINDOW, Decoder, Frame, Hello, Op, ProtocolError, Reply, encode
 from kprobe_vm.agent.line import Connection
 from kprobe_vm.agent.request import LARGEST, Request
 from kprobe_vm.errors import ChannelClosed, MachineDied
@@ -266,7 +266,7 @@ class Channel:
         cause: Exception | None = None
         try:
             self._read_frames()
-        except Broken as error:
+        except ProtocolError as error:
             reason, cause = f"broken protocol: {error}", error
         except OSError as error:
             reason, cause = os.strerror(error.errno or 0), error
@@ -298,7 +298,7 @@ class Channel:
             self._take_hello(frame)
             return
         if frame.kind not in (Reply.DONE, Reply.DATA) or not frame.id <= min(self._last, _NUMBERS):
-            raise Broken(f"frame of kind {frame.kind} for request {frame.id}")
+            raise ProtocolError(f"frame of kind {frame.kind} for request {frame.id}")
         with self._lock:
             request = self._pending.get(frame.id)
         if request is None:
@@ -312,7 +312,7 @@ class Channel:
 
     def _take_hello(self, frame: Frame) -> None:
         if not self._greets or self.hello is not None or frame.id:
-            raise Broken("a second hello")
+            raise ProtocolError("a second hello")
         hello = Hello.parse(frame.payload)
         with self._greeted:
             self.hello = hello

@@ -15,7 +15,7 @@ import threading
 import zlib
 from typing import Protocol
 
-from kprobe_vm.agent.frames import Broken
+from kprobe_vm.agent.frames import ProtocolError
 
 __all__ = ["LINE_MOST", "Connection", "Either", "SerialLine"]
 
@@ -72,7 +72,7 @@ class SerialLine:
         return len(part)
 
     def recv(self, size: int, /) -> bytes:
-        """Return what arrived, b"" at the end; raise `Broken` for a damaged packet, in either direction."""
+        """Return what arrived, b"" at the end; raise `ProtocolError` for a damaged packet, in either direction."""
         while True:
             try:
                 data = self._socket.recv(size)
@@ -87,27 +87,27 @@ class SerialLine:
             try:
                 if payload := self.take(data):
                     return payload
-            except Broken:
+            except ProtocolError:
                 self._end()
                 raise
 
     def take(self, data: bytes) -> bytes:
-        """Return the payloads of the packets that are complete with these bytes; raise `Broken` at a damaged one."""
+        """Return the payloads of packets that these bytes complete; raise `ProtocolError` at a damaged one."""
         self._held += data
         payload = b""
         at = 0
         while len(self._held) - at >= _HEAD.size:
             magic, kind, length, checksum = _HEAD.unpack_from(self._held, at)
             if magic != _MAGIC or kind not in (_DATA, _ACK, _BAD) or length > LINE_MOST:
-                raise Broken(f"no packet on the serial port: {bytes(self._held[at : at + 32])!r}")
+                raise ProtocolError(f"no packet on the serial port: {bytes(self._held[at : at + 32])!r}")
             end = at + _HEAD.size + length
             if len(self._held) < end:
                 break
             part = bytes(self._held[at + _HEAD.size : end])
             if zlib.crc32(part, zlib.crc32(self._held[at + 1 : at + 4])) != checksum:
-                raise Broken(f"a packet of {length} bytes came damaged through the serial port")
+                raise ProtocolError(f"a packet of {length} bytes came damaged through the serial port")
             if kind == _BAD:
-                raise Broken(f"the guest says of the serial port: {part.decode('ascii', 'replace')}")
+                raise ProtocolError(f"the guest says of the serial port: {part.decode('ascii', 'replace')}")
             if kind == _ACK:
                 with self._answered:
                     self._waits = False

@@ -9,7 +9,7 @@ import os
 import struct
 import threading
 
-from kprobe_vm.agent.frames import WINDOW, Broken, Data, Op, Reply
+from kprobe_vm.agent.frames import WINDOW, Data, Op, ProtocolError, Reply
 from kprobe_vm.errors import MachineDied
 
 __all__ = ["LARGEST", "Request"]
@@ -70,43 +70,43 @@ class Request:
         return self.uncredited >= WINDOW // 2 and not self.done
 
     def take(self, kind: int, payload: bytes) -> bool:
-        """Take a frame in; return whether somebody may wait for it.  Raise `Broken`.  The caller holds `changed`."""
+        """Take a frame; return whether anyone may wait for it.  Raise `ProtocolError`.  The caller holds `changed`."""
         if kind == Reply.DONE:
             self._take_done(payload)
             return True
         if len(payload) < 1 or self.op not in _WITH_OUTPUT:
-            raise Broken(f"data of {len(payload)} bytes for {self.op.name}")
+            raise ProtocolError(f"data of {len(payload)} bytes for {self.op.name}")
         which = payload[0]
         if which == Data.STARTED:
             self._take_started(payload[1:])
             return True
         if which not in (Data.OUT, Data.ERR) or (which == Data.ERR and self.op is not Op.RUN) or len(payload) < 2:
-            raise Broken(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
+            raise ProtocolError(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
         if self.op in (Op.STREAM, Op.RUN) and self.started is None:
-            raise Broken(f"output of {self.op.name} before its start")
+            raise ProtocolError(f"output of {self.op.name} before its start")
         self.received += len(payload) - 1
         self.uncredited += len(payload) - 1
         if self.uncredited > WINDOW:
-            raise Broken(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
+            raise ProtocolError(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
         self.out.setdefault(which, bytearray()).extend(memoryview(payload)[1:])
         return self.eager or self.uncredited >= WINDOW // 2  # otherwise nobody needs to wake up
 
     def _take_started(self, pid: bytes) -> None:
         if self.op not in (Op.STREAM, Op.RUN) or self.started is not None:
-            raise Broken(f"an unexpected start of {self.op.name}")
+            raise ProtocolError(f"an unexpected start of {self.op.name}")
         if len(pid) != (4 if self.op is Op.RUN else 0):
-            raise Broken(f"a start of {self.op.name} with {len(pid)} bytes")
+            raise ProtocolError(f"a start of {self.op.name} with {len(pid)} bytes")
         if self.op is Op.RUN and not 0 < int.from_bytes(pid, "little") <= _INT_MAX:
-            raise Broken(f"process id {int.from_bytes(pid, 'little')}")
+            raise ProtocolError(f"process id {int.from_bytes(pid, 'little')}")
         self.started = pid
 
     def _take_done(self, payload: bytes) -> None:
         if len(payload) < _RESULT.size:
-            raise Broken("short DONE")
+            raise ProtocolError("short DONE")
         (result,) = _RESULT.unpack_from(payload)
         tail = payload[_RESULT.size :]
         if not self._is_possible(result, tail):
-            raise Broken(f"{self.op.name} can't end with {result} and {len(tail)} bytes")
+            raise ProtocolError(f"{self.op.name} can't end with {result} and {len(tail)} bytes")
         self.result = result
         self.tail = tail
         self.done = True

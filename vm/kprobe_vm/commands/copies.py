@@ -50,10 +50,9 @@ class Copy(NamedTuple):
         loader = interpreter(data)
         if loader and not machine.files.exists(loader.lstrip("/")):
             progress(f"{self.host} needs {loader}, which the guest lacks: link it statically, or add the package libc6")
+        # the destination may be a link to busybox, and writing through it would replace all of busybox
         with contextlib.suppress(FileNotFoundError):
-            machine.files.unlink(
-                where
-            )  # the destination may be a link to busybox, and writing through it would replace all of busybox
+            machine.files.unlink(where)
         machine.put(where, data, self.host.stat().st_mode & 0o777)
 
     def _packed(self, where: str) -> bytes:

@@ -127,9 +127,7 @@ def _slot(spec: Spec, progress: Progress) -> slots.GuestSlot:
 
 
 def check(argument: str) -> None:
-    """Raise `ValueError` for a spec that no kernel can fit, or a file that isn't a kernel; nothing is fetched or
-    started.
-    """
+    """Raise `ValueError` for a spec that no kernel can fit, or a file that isn't a kernel; fetch nothing."""
     kernel = Spec.parse(argument).kernel
     if "/" in kernel:
         path = Path(kernel).expanduser()

@@ -99,9 +99,7 @@ def take(
 
 
 def _wait_for_a_change(count: int, seconds: float, prefix: str) -> bool:
-    """Connect to all holders, which never accept: when a holder ends, so does the connection.  False if this process
-    holds one.
-    """
+    """Connect to all holders: when one ends, so does its connection.  Return False if this process holds one."""
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         for number in range(count):

@@ -1,5 +1,4 @@
-"""The modules that a guest's agent needs: unpacked, in the order in which they load; those of a kernel that came alone
-are found below a directory."""
+"""The modules that a guest's agent needs, unpacked, in the order in which they load."""
 
 from __future__ import annotations
 

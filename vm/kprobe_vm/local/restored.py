@@ -15,11 +15,8 @@ _EVENTS = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events
 # They are empty when a recording begins (survey.py), so emptying them restores them.
 _LISTS = re.compile(r"set_(event|ftrace|graph)\w*")
 _EMPTIED = ("trace", "error_log")
-_LEFT = (
-    "trace_marker",
-    "trace_marker_raw",
-    "free_buffer",
-)  # writes to these leave nothing behind but records in `trace`
+# writes to these leave nothing behind but records in `trace`
+_LEFT = ("trace_marker", "trace_marker_raw", "free_buffer")
 
 
 class Below:

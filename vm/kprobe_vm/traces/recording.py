@@ -1,6 +1,4 @@
-"""Boots a guest, lets it perform a known activity, and gives its text under all options and clocks, with the truth of
-each.
-"""
+"""Boots a guest that performs a known activity; gives its text under all options and clocks, each with its truth."""
 
 from __future__ import annotations
 
