@@ -35,7 +35,7 @@ ALLOWED = [
     ("kprobe_vm", "recording/instructions.py", {"capstone"}),  # the recorder's disassembler
     ("kprobe_lab", "scheduling/cluster.py", {"distributed"}),  # the distributed engine: here, and on its workers
     ("kprobe_lab", "scheduling/member.py", {"distributed"}),
-    ("kprobe_lab", "comparison/shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
+    ("kprobe_lab", "campaign/shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
 ]
 
 

@@ -39,7 +39,7 @@ EXTRA = {
 }
 DRAWS = {
     "kprobe_corpus/breaking/search.py": "break",
-    "vm/kprobe_lab/comparison/shrink.py": "campaign",
+    "vm/kprobe_lab/campaign/shrink.py": "campaign",
 }  # of hypothesis
 NAMED = (
     re.compile(r"kprobe-sim\[([\w,]+)\]"),  # pip install 'kprobe-sim[top]'

@@ -8,8 +8,8 @@ from typing import Any
 from kprobe_lab.changes.corpus import corpus
 from kprobe_lab.changes.language import shell
 from kprobe_lab.changes.response import asked
-from kprobe_lab.sides.reference import simulated
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.reference import simulated
+from kprobe_lab.operations.side import Side
 from kprobe_sim.builds.profile import Profile
 
 EVERY = 18  # of the operations

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from kprobe_lab.comparison.campaign import Campaign
+from kprobe_lab.campaign.campaign import Campaign
 from kprobe_lab.generators.cases import AREAS
-from kprobe_lab.sides.reference import Reference, release_of
+from kprobe_lab.operations.reference import Reference, release_of
 from kprobe_vm.errors import GuestPanic
 
 OPERATIONS = 250  # of each kind

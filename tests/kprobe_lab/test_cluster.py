@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import pytest
 
-from kprobe_lab.comparison.campaign_shards import Plan, Stretch
-from kprobe_lab.comparison.tally import Tally
+from kprobe_lab.campaign.shards import Plan, Stretch
+from kprobe_lab.campaign.tally import Tally
 from kprobe_lab.scheduling.cluster import Cluster
 from kprobe_lab.scheduling.edition import files
 from kprobe_lab.scheduling.kept import Kept
@@ -133,8 +133,8 @@ def whole(tallies: list[Tally]) -> Tally:
 @pytest.mark.slow
 def test_merging_has_no_order(tallies: list[Tally], whole: Tally) -> None:
     assert whole.operations >= 8 * 10
-    assert len({found.difference.signature() for found in whole.found}) == len(whole.found) > 5
-    assert whole.total > len(whole.found)  # some were found by several shards
+    assert len({found.difference.signature() for found in whole.sightings}) == len(whole.sightings) > 5
+    assert whole.total > len(whole.sightings)  # some were found by several shards
     for order in itertools.islice(itertools.permutations(tallies), 0, 40320, 2017):
         assert functools.reduce(Tally.merged, order) == whole
         left, right = (functools.reduce(Tally.merged, half) for half in (order[:3], order[3:]))

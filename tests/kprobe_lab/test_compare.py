@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from kprobe_lab.changes import compare_text
-from kprobe_lab.changes.asked import as_shell
 from kprobe_lab.changes.contrast import Alike, Comparison, Contrast
 from kprobe_lab.changes.corpus import corpus
 from kprobe_lab.changes.language import parsed, shell
 from kprobe_lab.changes.reasons import RowChange
 from kprobe_lab.changes.response import Fault, Response, asked
-from kprobe_lab.sides.reference import simulated
+from kprobe_lab.changes.shell_lines import as_shell
+from kprobe_lab.operations.reference import simulated
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "KPROBE_SIM_PROFILES"}

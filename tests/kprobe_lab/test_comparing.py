@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from kprobe_lab.comparison.difference import Difference, _unequal, first_difference
-from kprobe_lab.comparison.found import answers, proposed_name, write_test
-from kprobe_lab.comparison.shrink import shrink
+from kprobe_lab.campaign.difference import Difference, _unequal, first_difference
+from kprobe_lab.campaign.regression import answers, proposed_name, write_test
+from kprobe_lab.campaign.shrink import shrink
 from kprobe_lab.generators.cases import AREAS, Cases
 from kprobe_lab.generators.grammar import is_of_kprobes
-from kprobe_lab.sides.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
-from kprobe_lab.sides.side import Side, open_backend, open_backend_workload
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.backends import open_simulator
+from kprobe_lab.operations.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
+from kprobe_lab.operations.side import Side
+from kprobe_lab.operations.symbols import Symbols
+from kprobe_sim.kernel.workload import open_workload
 
 KALLSYMS = b"""\
 ffffffff8134aea0 T vfs_read
@@ -46,8 +48,8 @@ class Deaf:
 
 
 def side(tracefs: Any = None) -> Side:
-    opened = open_backend("kprobe.tracefs", "sim:6.1")
-    return Side(opened if tracefs is None else tracefs(opened), open_backend_workload(opened))
+    opened = open_simulator("6.1")
+    return Side(opened if tracefs is None else tracefs(opened), open_workload(opened))
 
 
 def test_symbols() -> None:
@@ -76,7 +78,7 @@ def test_no_call_is_done_where_the_oracle_has_no_events() -> None:
         def call(self, number: int, arguments: tuple[int, ...], data: bytes = b"") -> int:
             raise AssertionError("called")
 
-    asked = Side(open_backend("kprobe.tracefs", "sim:6.1"), Workload())
+    asked = Side(open_simulator("6.1"), Workload())
     observed = Observed("vfs_read", 0, (3, 0, 1), b"", (), hits=None)
     assert asked.observe(observed) == observed._replace(hits=())
 
@@ -158,7 +160,7 @@ def test_what_shrinks_is_said_where_it_is_missing() -> None:
 
 
 def test_an_answer_is_bytes_a_number_or_the_name_of_an_errno() -> None:
-    tracefs = open_backend("kprobe.tracefs", "sim:6.1")
+    tracefs = open_simulator("6.1")
     assert perform(Write("tracing_on", b"0"), tracefs) == [("write", 1)]
     assert perform(Read("tracing_on"), tracefs) == [("tracing_on", b"0\n")]
     assert perform(Write("tracing_on", b"x"), tracefs) == [("write", "EINVAL")]

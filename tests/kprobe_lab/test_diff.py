@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_lab.comparison.campaign_shards import Plan, Stretch, lacking, stretches
-from kprobe_lab.comparison.diff import plan_of
+from kprobe_lab.campaign.diff import plan_of
+from kprobe_lab.campaign.shards import Plan, Stretch, lacking, stretches
 from kprobe_sim.builds.profile import load
 from kprobe_vm import cli
 

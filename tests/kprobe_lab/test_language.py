@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kprobe_lab.changes.language import BadOperation, Mode, Step, parsed, shell
-from kprobe_lab.sides.operation import List, Make, Read, Remove, Write
+from kprobe_lab.operations.operation import List, Make, Read, Remove, Write
 
 ADDED = os.O_WRONLY | os.O_APPEND
 APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_lab.comparison import matrix_page
-from kprobe_lab.comparison.answers import Answer, Column, measure, rows
-from kprobe_lab.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
-from kprobe_lab.comparison.matrix import beside, columns
+from kprobe_lab.matrix import page as matrix_page
+from kprobe_lab.matrix.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
+from kprobe_lab.matrix.matrix import beside, columns
+from kprobe_lab.matrix.measure import Answer, Column, measure, rows
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.builds.profile import PROFILES

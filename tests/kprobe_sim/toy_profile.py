@@ -14,7 +14,7 @@ from kprobe_sim.builds.recorded_tracefs import FORMATS, MAGIC
 from kprobe_vm.recording import packed
 from kprobe_vm.recording.btf import Btf, prototypes
 from kprobe_vm.recording.instructions import Kind, Special, Text
-from kprobe_vm.recording.symboltable import KallsymsEntry, build
+from kprobe_vm.recording.symboltable import KallsymsEntry, KernelSymbols
 
 RELEASE, VERSION = "6.16.1-toy", "6.16.1"
 SYSTEMS = ("sched", "bpf_trace", "ftrace", "cgroup")
@@ -34,7 +34,7 @@ def write(directory: Path, **facts: Any) -> Path:
     entries = [KallsymsEntry(BASE + 16 * place, "T", name, "") for place, name in enumerate(names)]
     text = Text(BASE, bytes(80), bytearray([0x01] * 10))
     special = [Special(BASE + 40, 2, Kind.INT3)]
-    symbols = build(entries, (BASE, BASE + 80), [], [text], special, [], [BASE + 16, BASE + 32])
+    symbols = KernelSymbols(entries, (BASE, BASE + 80), [], [text], special, [], [BASE + 16, BASE + 32]).packed()
     (directory / "symbols.bin").write_bytes(symbols)
     (directory / "prototypes.bin").write_bytes(prototypes(Btf(_btf()), names, fields=True))
     return directory

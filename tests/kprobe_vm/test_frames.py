@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_vm.agent.frames import FRAME_CAP, Broken, Decoder, Frame, Hello, Op, encode
+from kprobe_vm.agent.frames import FRAME_CAP, Decoder, Frame, Hello, Op, ProtocolError, encode
 
 
 def test_a_frame_is_length_id_kind_payload() -> None:
@@ -18,7 +18,7 @@ def test_a_payload_over_the_cap_is_refused_here() -> None:
 
 
 def test_a_frame_over_the_cap_breaks_the_protocol() -> None:
-    with pytest.raises(Broken, match="4294967295"):
+    with pytest.raises(ProtocolError, match="4294967295"):
         Decoder().feed(b"\xff" * 9)
 
 
@@ -35,12 +35,12 @@ def test_a_hello_tells_the_kernel() -> None:
     numbers = struct.pack("<IIII", 4, 4096, 2, 256 * 1024)
     payload = numbers + b"4.0.0\0#1 SMP\0/sys/kernel/debug/tracing\0serial\0"
     assert Hello.parse(payload) == Hello("4.0.0", "#1 SMP", 4096, 2, "/sys/kernel/debug/tracing", "serial")
-    with pytest.raises(Broken, match="unreadable hello"):
+    with pytest.raises(ProtocolError, match="unreadable hello"):
         Hello.parse(numbers + b"4.0.0\0#1 SMP\0/sys/kernel/../tracing \0serial\0")
 
 
 def test_another_protocol_is_refused() -> None:
-    with pytest.raises(Broken, match="speaks protocol 1, not 4"):
+    with pytest.raises(ProtocolError, match="speaks protocol 1, not 4"):
         Hello.parse(b"\x01\0\0\0" + bytes(12) + b"a\0b\0")
-    with pytest.raises(Broken, match="unreadable"):
+    with pytest.raises(ProtocolError, match="unreadable"):
         Hello.parse(b"\x01")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kprobe_vm import Machine
 from kprobe_vm.agent.channel import Channel
-from kprobe_vm.agent.frames import Broken, Op
+from kprobe_vm.agent.frames import Op, ProtocolError
 from kprobe_vm.agent.line import LINE_MOST, Either, SerialLine
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import MachineClosed
@@ -61,7 +61,7 @@ def test_packets_survive_any_cut(payloads: list[bytes], data: st.DataObject) -> 
 def test_what_is_no_packet_ends_the_line(sent: bytes, words: str) -> None:
     serial, theirs = line()
     theirs.sendall(sent)
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(ProtocolError, match=words):
         serial.recv(65536)
     with pytest.raises(BrokenPipeError):
         serial.send(memoryview(b"x"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm.agent.channel import Channel
-from kprobe_vm.agent.frames import WINDOW, Broken, Data, Op
+from kprobe_vm.agent.frames import WINDOW, Data, Op, ProtocolError
 from kprobe_vm.agent.process import GuestProcess
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import ChannelClosed, MachineDied
@@ -85,7 +85,7 @@ def test_an_answer_that_no_agent_gives(wire: tuple[socket.socket, Channel], op: 
         request.changed.wait_for(lambda: request.failure is not None, 10)
     with pytest.raises(ChannelClosed, match=f"^broken protocol: .*{words}") as caught:
         channel.wait(request, 10)
-    assert isinstance(caught.value.__cause__, Broken)
+    assert isinstance(caught.value.__cause__, ProtocolError)
 
 
 def test_more_than_was_asked_for(wire: tuple[socket.socket, Channel]) -> None:

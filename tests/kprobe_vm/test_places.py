@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kprobe_vm.guest.places import limit, take
+from kprobe_vm.guest.slots import limit, take
 
 HOLDER = """
 import sys
-from kprobe_vm.guest.places import take
+from kprobe_vm.guest.slots import take
 place = take(int(sys.argv[1]), prefix="\\0" + sys.argv[2])
 print(place.is_held, flush=True)
 if sys.stdin.readline():
@@ -87,7 +87,7 @@ def test_patience_ends(holder: Holder, prefix: str) -> None:
 
 
 def test_who_waits_says_so_once(holder: Holder, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe_vm.guest.places.NOTICE", 0.1)
+    monkeypatch.setattr("kprobe_vm.guest.slots.NOTICE", 0.1)
     said: list[str] = []
 
     def waiting(line: str) -> None:

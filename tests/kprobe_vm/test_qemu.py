@@ -7,9 +7,10 @@ import pytest
 
 from kprobe_vm.host.accelerator import Verdict
 from kprobe_vm.host.cache import Cache
-from kprobe_vm.machine.qemu import Hardware, arguments, dying_with
+from kprobe_vm.machine.qemu import Descriptors, Hardware, arguments, dying_with
 
 HARDWARE = Hardware(Path("/k/vmlinux"), Path("/k/root.cpio"), "tcg", command_line="quiet")
+ENDS = Descriptors(agent=4, serial=7, console=5, control=6)
 
 
 def following(line: list[str], option: str) -> list[str]:
@@ -17,7 +18,7 @@ def following(line: list[str], option: str) -> list[str]:
 
 
 def test_a_dead_kernel_ends_qemu() -> None:
-    line = arguments(HARDWARE, agent=4, serial=7, console=5, control=6)
+    line = arguments(HARDWARE, ENDS)
     assert "-no-reboot" in line
     (append,) = following(line, "-append")
     assert {"panic=-1", "oops=panic", "nokaslr", "quiet"} <= set(append.split())
@@ -25,7 +26,7 @@ def test_a_dead_kernel_ends_qemu() -> None:
 
 
 def test_the_four_connections_are_inherited() -> None:
-    line = arguments(HARDWARE, agent=4, serial=7, console=5, control=6)
+    line = arguments(HARDWARE, ENDS)
     assert following(line, "-chardev") == [
         "socket,id=console,fd=5",
         "socket,id=control,fd=6",
@@ -33,15 +34,15 @@ def test_the_four_connections_are_inherited() -> None:
         "socket,id=agent,fd=4",
     ]
     assert following(line, "-serial") == ["chardev:console", "chardev:serial"]
-    without = arguments(HARDWARE._replace(virtio=False), agent=4, serial=7, console=5, control=6)
+    without = arguments(HARDWARE._replace(virtio=False), ENDS)
     assert following(without, "-device") == []
 
 
 def test_kvm_shows_the_host_processor() -> None:
-    assert following(arguments(HARDWARE, agent=4, serial=7, console=5, control=6), "-cpu") == []
-    line = arguments(HARDWARE._replace(accelerator="kvm"), agent=4, serial=7, console=5, control=6)
+    assert following(arguments(HARDWARE, ENDS), "-cpu") == []
+    line = arguments(HARDWARE._replace(accelerator="kvm"), ENDS)
     assert following(line, "-cpu") == ["host"]
-    line = arguments(HARDWARE._replace(virtio=False), agent=4, serial=7, console=5, control=6)
+    line = arguments(HARDWARE._replace(virtio=False), ENDS)
     assert following(line, "-cpu") == ["qemu64,-cx16"]
 
 

@@ -24,7 +24,14 @@ from kprobe_vm.recording.instructions import (
     static_calls,
 )
 from kprobe_vm.recording.profilefile import parse_config, parse_tree, root_mode, trace_options, version_of
-from kprobe_vm.recording.symboltable import KallsymsEntry, Locations, Module, build, parse_blacklist, parse_kallsyms
+from kprobe_vm.recording.symboltable import (
+    KallsymsEntry,
+    KernelSymbols,
+    Locations,
+    Module,
+    parse_blacklist,
+    parse_kallsyms,
+)
 
 BASE = 0xFFFF_FFFF_8100_0000
 NOP5 = b"\x0f\x1f\x44\x00\x00"
@@ -189,7 +196,7 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
     bits = bytearray(len(code) // 8)
     for place in (0, 5, 6, 16, 21):
         bits[place >> 3] |= 1 << (place & 7)
-    data = build(
+    data = KernelSymbols(
         entries,
         (BASE, BASE + 32),
         [module],
@@ -197,7 +204,7 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
         merge([Special(BASE + 6, 1, Kind.INT3), Special(BASE + 5, 1, Kind.RESERVED)]),
         [(BASE + 16, BASE + 18)],
         [BASE],
-    )
+    ).packed()
     (tmp_path / "symbols.bin").write_bytes(data)
     table = SymbolTable(RecordedSymbols(tmp_path / "symbols.bin"))
     assert [(symbol.name, symbol.size, symbol.module) for symbol in table] == [
@@ -222,7 +229,7 @@ def test_functions_with_endbr_and_without_ftrace_location_are_written_down(tmp_p
     code = b"".join(start.ljust(16, b"\xcc") for start in (endbr + b"\xc3", endbr + NOP5, poison, b"\xc3"))
     entries = [KallsymsEntry(BASE + 16 * index, "t", name, "") for index, name in enumerate("abcd")]
     bits = bytearray(len(code) // 8)
-    data = build(entries, (BASE, BASE + 64), [], [Text(BASE, code, bits)], [], [], [BASE + 20])
+    data = KernelSymbols(entries, (BASE, BASE + 64), [], [Text(BASE, code, bits)], [], [], [BASE + 20]).packed()
     (tmp_path / "symbols.bin").write_bytes(data)
     table = SymbolTable(RecordedSymbols(tmp_path / "symbols.bin"))
     assert [table.has_endbr(entry.address) for entry in entries] == [True, True, True, False]
@@ -249,7 +256,7 @@ def test_before_6_1_a_lost_function_has_the_name_of_the_one_before() -> None:
 
 def test_an_address_out_of_range_is_an_error() -> None:
     with pytest.raises(ValueError, match="doesn't fit the table"):
-        build([KallsymsEntry(0xFFFF_8880_0000_0000, "t", "x", "")], (BASE, BASE), [], [], [], [], [])
+        KernelSymbols([KallsymsEntry(0xFFFF_8880_0000_0000, "t", "x", "")], (BASE, BASE), [], [], [], [], []).packed()
 
 
 def blob() -> bytes:

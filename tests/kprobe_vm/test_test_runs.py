@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm.errors import GuestOops, GuestPanic
-from kprobe_vm.guest import places
+from kprobe_vm.guest import slots
 from kprobe_vm.host.cache import Cache
 
 from .test_faults import wait_gone
@@ -77,7 +77,7 @@ class Run:
         (place / "notes.py").write_text(NOTES)
         # the places of this run's workers, whoever else has guests meanwhile
         (place / "conftest.py").write_text(
-            f"from kprobe_vm.guest import places\nplaces.PREFIX = {f'{chr(0)}test{place}/'!r}\n"
+            f"from kprobe_vm.guest import slots\nslots.PREFIX = {f'{chr(0)}test{place}/'!r}\n"
         )
         self.notes_file = place / "notes"
 
@@ -224,7 +224,7 @@ def test_two_kernels_in_one_run(run: Run, series: str) -> None:
 
 def test_a_run_that_waits_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KPROBE_VM_GUESTS", "1")
-    with places.take(1, prefix=f"\0test{run.place}/"):
+    with slots.take(1, prefix=f"\0test{run.place}/"):
         process = run.start(test_a=WHICH)
         assert process.stdout is not None
         line = process.stdout.readline()

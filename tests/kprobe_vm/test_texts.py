@@ -12,9 +12,9 @@ from kprobe_corpus.traces.writing import made
 from kprobe_sim import SimulatedKernel
 from kprobe_vm.cli import main
 from kprobe_vm.errors import NotReady
-from kprobe_vm.texts import check
-from kprobe_vm.texts.account import Disagreement, held
-from kprobe_vm.texts.activity import (
+from kprobe_vm.traces import check
+from kprobe_vm.traces.account import Disagreement, confirmed
+from kprobe_vm.traces.activity import (
     BEGIN,
     LOST,
     PROBES,
@@ -26,10 +26,10 @@ from kprobe_vm.texts.activity import (
     numbers,
     opens,
 )  # fmt: skip
-from kprobe_vm.texts.columns import CodePlaces, Columns, context, flags
-from kprobe_vm.texts.pages import Event, RawRecord, events, records
-from kprobe_vm.texts.recorder import Recorder
-from kprobe_vm.texts.truth import in_order, piped, started, truth_of
+from kprobe_vm.traces.columns import CodePlaces, Columns, context, flags
+from kprobe_vm.traces.pages import Event, RawRecord, events, records
+from kprobe_vm.traces.recorder import Recorder
+from kprobe_vm.traces.truth import in_order, piped, started, truth_of
 
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
@@ -198,21 +198,21 @@ ENT = {
 
 def test_truth_is_held_to_the_account() -> None:
     ret = {**ENT, "name": "ret", "fields": {"ret": 3, "raw": 3}}
-    assert held([ENT, ret, {**ENT, "pid": 8}], [DONE]) == 2
+    assert confirmed([ENT, ret, {**ENT, "pid": 8}], [DONE]) == 2
     for wrong in ({"cpu": 2}, {"task": "dog"}, {"fields": {"dfd": -100, "s": "/y"}}):
         with pytest.raises(Disagreement, match="the account of its task has"):
-            held([{**ENT, **wrong}], [DONE])
+            confirmed([{**ENT, **wrong}], [DONE])
     with pytest.raises(Disagreement, match="more than the 1 calls of its task"):
-        held([ENT, ENT], [DONE])
+        confirmed([ENT, ENT], [DONE])
     with pytest.raises(Disagreement, match="1 calls of openat left 0 events"):
-        held([], [DONE])
+        confirmed([], [DONE])
 
 
 def test_a_clock_of_jiffies_gives_what_a_task_did_first_on_another_cpu_the_same_time() -> None:
     begun = {**ENT, "cpu": 3, "timestamp": 448, "fields": {"dfd": -100, "s": "/dev/null"}}
-    assert held([{**ENT, "timestamp": 448}, begun], [DONE._replace(act=BEGIN), DONE]) == 2
+    assert confirmed([{**ENT, "timestamp": 448}, begun], [DONE._replace(act=BEGIN), DONE]) == 2
     with pytest.raises(Disagreement, match="the account of its task has"):
-        held([{**ENT, "timestamp": 448}, {**begun, "timestamp": 449}], [DONE._replace(act=BEGIN), DONE])
+        confirmed([{**ENT, "timestamp": 448}, {**begun, "timestamp": 449}], [DONE._replace(act=BEGIN), DONE])
 
 
 def test_what_is_left_of_a_buffer_is_known_by_the_account() -> None:

@@ -23,7 +23,7 @@ from kprobe_vm.agent.frames import Op
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.guest.backend import Spec, VmTracefs
 from kprobe_vm.guest.lab import Lab
-from kprobe_vm.guest.places import GuestSlot
+from kprobe_vm.guest.slots import GuestSlot
 from kprobe_vm.host.cache import Cache
 
 ROUNDS = 5

@@ -23,7 +23,7 @@ from kprobe_corpus.traces.writing import packed
 from kprobe_vm.debian.lock import shipped
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import ProgressPrinter
-from kprobe_vm.texts import corpus
+from kprobe_vm.traces import corpus
 
 DISTRIBUTION = Path(__file__).resolve().parents[2] / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus_data"
 INDEX = "SHA256SUMS"

@@ -21,8 +21,8 @@ from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.profile import load
 from kprobe_vm.debian.lock import shipped
 from kprobe_vm.machine.machine import Machine
-from kprobe_vm.recording.answers import ask
 from kprobe_vm.recording.booted import Booted
+from kprobe_vm.recording.gates import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = "–"

@@ -15,7 +15,7 @@ from typing import Any
 
 from kprobe_vm.recording import profilefile
 from kprobe_vm.recording.instructions import Text
-from kprobe_vm.recording.symboltable import HIGH, KallsymsEntry, build
+from kprobe_vm.recording.symboltable import HIGH, KallsymsEntry, KernelSymbols
 
 DOCUMENTS = Path(__file__).parents[2] / "kprobe_sim" / "builds" / "documents"
 _IMAGE = (0xFFFFFFFF81000000, 0xFFFFFFFF81400000)
@@ -109,7 +109,7 @@ def _symbols(
     entries.append(KallsymsEntry(image[1] - 16, "B", "_end", ""))
     entries.sort(key=lambda one: one.address)
     assert all(one.address >= HIGH for one in entries)
-    return build(entries, image, [], texts, [], black, traced)
+    return KernelSymbols(entries, image, [], texts, [], black, traced).packed()
 
 
 def _facts(release: str, version: str, document: str, made_up: Sequence[str]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _record(options: argparse.Namespace) -> int:
 
 def _record_text(options: argparse.Namespace) -> int:
     """Record text for the corpus, or say what of it changed: 1 if anything did."""
-    from kprobe_vm.texts import check, corpus  # which takes the extra [vm]
+    from kprobe_vm.traces import check, corpus  # which takes the extra [vm]
 
     into = options.output or options.into
     if not options.text or options.answers or (options.output and options.into) or not (into or options.check):
@@ -191,7 +191,7 @@ def _record_text(options: argparse.Namespace) -> int:
         for name in corpus.write_down(options.kernel, into, options.progress, modules=options.modules):
             print(into / options.kernel / name)
         return 0
-    before = check.model(corpus.found(into), options.kernel)
+    before = check.model(corpus.entries_in(into), options.kernel)
     after = list(corpus.recorded(options.kernel, options.progress, modules=options.modules))
     told = list(check.changes(before, after))
     was = before[0]
@@ -201,7 +201,7 @@ def _record_text(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Say in one line what is missing of Debian's packages, and in another what of Python's."""
+    """Name the missing Debian packages in one line, and the missing Python packages in another."""
     if lacking := programs.missing(os.environ):
         names = ", ".join(program.name for program in lacking)
         packages = " ".join(dict.fromkeys(" ".join(program.packages for program in lacking).split()))
@@ -352,7 +352,7 @@ def _fill_standard_files() -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # what prints, and does nothing else
+    # verbs that only print
     if not _fill_standard_files() and next((w for w in words if w[:1] != "-"), "") in ("", "list", "check"):
         say("kprobe-vm: standard output is closed: there is nowhere to print to")
         return 2
@@ -374,8 +374,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MachineError as error:
         say(f"kprobe-vm: {error}")
         return error.exit_status
-    except BrokenPipeError:  # whoever read what we print has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # print nothing more, not even at exit
         return 128 + signal.SIGPIPE
     except OSError as error:  # a file that is to be copied, or a full disk below standard output
         stream = error.filename or "standard output"

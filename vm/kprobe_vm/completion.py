@@ -32,6 +32,6 @@ def complete(parser: argparse.ArgumentParser) -> int:
 
 
 def _series() -> list[str]:
-    """Return the kernels that are locked, by the names under which they are."""
+    """Return the names under which kernels are locked."""
     locks = Locks.of(os.environ, Cache.of(os.environ))
     return [lock_name(release_of(row.package)) for row in locks.kernels()]

@@ -144,7 +144,7 @@ class NoSuchKernel(NotReady):
 
 
 class KernelGone(NoSuchKernel):
-    """The archive has this kernel no more; the text names the nearest that it has."""
+    """The archive no longer has this kernel; the text names the nearest one that it has."""
 
     exit_status = 109
 
@@ -156,7 +156,7 @@ class WrongArchitecture(NotReady):
 
 
 class FetchFailed(NotReady):
-    """A package or an index could not be had."""
+    """A package or an index could not be fetched."""
 
     exit_status = 107
 
@@ -174,7 +174,7 @@ class BadSignature(FetchFailed):
 
 
 class PackageCorrupt(FetchFailed):
-    """What was fetched isn't what the signed index or the lock names, or can't be unpacked."""
+    """A fetched file isn't the one that the signed index or the lock names, or can't be unpacked."""
 
     exit_status = 104
 
@@ -186,7 +186,7 @@ class CacheCorrupt(FetchFailed):
 
 
 class DiskFull(NotReady):
-    """There is no room where the cache is."""
+    """The file system of the cache is full."""
 
     exit_status = 102
 
@@ -239,7 +239,7 @@ class ShardFailed(MachineError):
 
 
 class MachineDied(MachineError):
-    """A machine that was started is no more, or is of no more use.
+    """A machine that was started has ended, or is no longer usable.
 
     `console` is the tail of the guest's console, `console_file` the file that holds all of it, `qemu_state` what QEMU
     said or how its process ended.

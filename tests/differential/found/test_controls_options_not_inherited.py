@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Make, Operation, Read
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Make, Operation, Read
 
 OPERATIONS: list[Operation] = [
     Make(path="instances/i1"),

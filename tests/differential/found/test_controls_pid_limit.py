@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Operation, Read, Write
 
 OPERATIONS: list[Operation] = [
     Write(path="set_event_pid", data=b"32768", flags=1),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Handle, Operation
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Handle, Operation
 
 OPERATIONS: list[Operation] = [
     Handle(path="trace_marker", flags=0, steps=(("lseek", 1, 0), ("lseek", 1, 1), ("lseek", 0, 2))),

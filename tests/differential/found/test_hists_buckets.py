@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Operation, Read, Write
 
 
 @pytest.mark.parametrize("series", ["6.1", "6.12", "7.2", "7.3"])

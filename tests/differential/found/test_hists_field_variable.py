@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Operation, Read, Write
 
 _BACKENDS = pytest.mark.parametrize("backend", ["sim", pytest.param("vm", marks=pytest.mark.vm)])
 _SERIES = pytest.mark.parametrize("series", ["6.1", "6.12", "7.3"])

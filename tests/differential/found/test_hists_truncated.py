@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Operation, Read, Write
 
 TRIGGER = "events/g/a/trigger"
 OPERATIONS: list[Operation] = [

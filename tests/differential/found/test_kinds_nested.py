@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
+from kprobe_lab.campaign.regression import answers
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import Call, Operation, Read, Write
+from kprobe_lab.operations.operation import Call, Operation, Read, Write
 
 FILTER = Write(path="events/g/f/filter", data=b'comm == "workload"', flags=1)
 OPERATIONS: list[Operation] = [

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Operation, Outcome, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Operation, Outcome, Read, Write
 
 OPERATIONS: list[Operation] = [
     Write(path="kprobe_events", data=b"p:g/k ksys_fadvise64_64\nr:g/r ksys_fadvise64_64 s=$retval:s8", flags=1),

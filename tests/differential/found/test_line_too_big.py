@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Handle, Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Handle, Operation, Read, Write
 
 _TEXT = b"y" * 1340
 

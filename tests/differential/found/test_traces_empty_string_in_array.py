@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Operation, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Operation, Read, Write
 
 OPERATIONS: list[Operation] = [
     Write(

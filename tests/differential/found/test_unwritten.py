@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe_lab.comparison.found import answers
-from kprobe_lab.sides.operation import Call, Operation, Outcome, Read, Write
+from kprobe_lab.campaign.regression import answers
+from kprobe_lab.operations.operation import Call, Operation, Outcome, Read, Write
 
 _UNMAPPED = 0xFFFF_8000_0000_1000  # an address of the kernel's that nothing is at
 _NO_ADDRESS = 0x8000_0000_0000_0000  # not canonical

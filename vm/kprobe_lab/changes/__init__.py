@@ -1,6 +1,5 @@
-"""Differences between kernels, shown by their answers: two kernels compared, and one operation tried on all.
+"""Takes kernels and operations; gives the differences between the kernels' answers.
 
-Uses `sides` and all below it.  Start with `language`, which reads an operation, and `response`, which is what a kernel
-answers to it; `bisect` and `compare` are the verbs.  Simulated kernels, and the rows of the gate tables, are found
-through entry points.
+Start with `language`, which reads an operation, and `response`, a kernel's answer to it; `bisect`, one operation tried
+on all kernels, and `compare`, two kernels compared, are the verbs.
 """

@@ -1,7 +1,7 @@
 """The verb `bisect`: tries one operation on all kernels that can be simulated, to find where the answer changes.
 
-Kernels aren't sorted by their answers, as what was changed once is changed back, or taken over into older series.  So
-all are asked, and every change is told, in the order of the builds.
+Answers aren't monotonic: a change may be reverted later, or backported to older series.  So all kernels are asked, and
+every change is reported, in the order of the builds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kprobe_lab.changes.kernels import Place, in_line, opened
+from kprobe_lab.changes.kernels import OrderedKernel, in_line, opened
 from kprobe_lab.changes.language import EVENT, Step, parsed, shell
 from kprobe_lab.changes.response import Response, changed_lines, respond
 from kprobe_vm.host.progress import Progress, say
@@ -20,7 +20,7 @@ __all__ = ["Answered", "Change", "add_parser", "answers_of", "changes_of"]
 
 
 class Answered(NamedTuple):
-    """A build and its answer; `beside` is the build of the same version that it is compared with, "" in the line."""
+    """A build and its answer; `beside` is the build of its version that it is compared with, "" for a main build."""
 
     release: str
     response: Response
@@ -28,20 +28,20 @@ class Answered(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Two builds, neighbours in their order, that answer otherwise."""
+    """Two builds, neighbours in their order, that answer differently."""
 
     before: Answered
     after: Answered
 
 
-def answers_of(places: Sequence[Place], steps: tuple[Step, ...], progress: Progress) -> list[Answered]:
+def answers_of(kernels: Sequence[OrderedKernel], steps: tuple[Step, ...], progress: Progress) -> list[Answered]:
     """Return the answers of kernels, in their order."""
-    found = []
-    for place in places:
-        progress(f"asking {place.spec}")
-        with opened(place.spec, progress) as kernel:
-            found.append(Answered(kernel.release, respond(kernel.side, steps), place.beside))
-    return found
+    answers = []
+    for ordered in kernels:
+        progress(f"asking {ordered.spec}")
+        with opened(ordered.spec, progress) as kernel:
+            answers.append(Answered(kernel.release, respond(kernel.side, steps), ordered.beside))
+    return answers
 
 
 def changes_of(answers: Sequence[Answered]) -> Iterator[Change]:
@@ -69,7 +69,7 @@ def confirmed(changes: Sequence[Change], steps: tuple[Step, ...], progress: Prog
             yield Confirmed(answer.release, answer.response, respond(kernel.side, steps))
 
 
-# ---- what is said ----
+# ---- the report ----
 
 
 def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -> Iterator[str]:
@@ -90,12 +90,12 @@ def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -
     )
 
 
-def _confirmation(one: Confirmed) -> Iterator[str]:
-    if one.simulated == one.guest:
-        yield f"guest {one.release}: the same"
+def _confirmation(answers: Confirmed) -> Iterator[str]:
+    if answers.simulated == answers.guest:
+        yield f"guest {answers.release}: the same"
         return
-    yield f"guest {one.release}: not as simulated"
-    yield from (f"  {text}" for text in changed_lines(one.simulated, one.guest))
+    yield f"guest {answers.release}: not as simulated"
+    yield from (f"  {text}" for text in changed_lines(answers.simulated, answers.guest))
 
 
 def _json(asked: str, answers: Sequence[Answered], changes: Sequence[Change], guests: Sequence[Confirmed]) -> str:

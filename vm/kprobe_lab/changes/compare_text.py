@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kprobe_lab.changes.asked import as_shell
 from kprobe_lab.changes.contrast import Alike, Comparison, Contrast
 from kprobe_lab.changes.reasons import RowChange
 from kprobe_lab.changes.response import Response, changed_lines
+from kprobe_lab.changes.shell_lines import as_shell
 
 __all__ = ["as_json", "markdown", "sources", "text"]
 
@@ -51,7 +51,7 @@ def _counts(comparison: Comparison) -> str:
 
 
 def _question(change: RowChange) -> str:
-    """Return what is done, in a shell's words where it can be said in them."""
+    """Return the steps as a shell line where a shell can express them."""
     return as_shell(change.steps) or "; ".join(change.steps)
 
 
@@ -100,7 +100,7 @@ def markdown(comparison: Comparison) -> Iterator[str]:
 
 
 def sources(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """Return lines that say where the rows are known from that comparisons name."""
+    """Return lines that give the sources of the rows that comparisons name."""
     rows: dict[str, str] = {}
     for comparison in comparisons:
         rows |= {group.row.name: group.row.source for group in comparison.alike if group.row}
@@ -109,7 +109,7 @@ def sources(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 
 def _brief(before: Response, after: Response) -> tuple[str, str]:
-    """Return two cells that say what differs: the verdicts, or of what is read then what only one of them has."""
+    """Return two cells that say what differs: the verdicts, or else the lines that only one side shows."""
     if before.verdict() != after.verdict():
         return _code(before.verdict()), _code(after.verdict())
     lines = [line for line in changed_lines(before, after) if line[0] in "+-"]

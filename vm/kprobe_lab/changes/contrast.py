@@ -1,4 +1,4 @@
-"""Differing answers of two kernels: each operation is asked of both, and similar differences are grouped."""
+"""Differing answers of two kernels: both perform each operation, and similar differences are grouped."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kprobe_vm.recording.functions import OPENING
 __all__ = ["Alike", "Comparison", "Contrast", "compared"]
 
 
-# of a line of a format file, how a field is declared but its name and place; of others all but what is printed
+# a field's declaration without its name and offset; other lines without what is printed
 _FIELD = re.compile(r"^([^;f]{0,9}field:[^;]*?)\b\w++(?:\[\w*\])?;\toffset:\d+;(?:\tsize:\d+;)?(.*)")
 _PRINTED = re.compile(r"(?<=print fmt: ).*")
 
 
 class Contrast(NamedTuple):
-    """An operation that two kernels answer otherwise, and the rows of the gate tables that the answers depend on."""
+    """An operation that two kernels answer differently, and the rows of the gate tables that the answers depend on."""
 
     section: str
     operation: str
@@ -32,13 +32,13 @@ class Contrast(NamedTuple):
     rows: tuple[str, ...] = ()
 
     def kind(self) -> tuple[object, ...]:
-        """Return what differences have in common that are alike: their first row, or else what is said differently."""
+        """Return what similar differences share: their first row, or else the words that differ."""
         if self.rows:
             return self.rows[:1]
         said = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
         for number, one in enumerate(said):
             if one[0] and one[1:] == () and one != said[1 - number]:
-                return (self.section, number, one)  # refused without a word by one of them, whatever the other says
+                return (self.section, number, one)  # one of them refuses without a message, whatever the other says
         if said[0] != said[1]:
             return (self.section, *said)
         if self.operation.startswith("cat events/syscalls/"):
@@ -47,19 +47,19 @@ class Contrast(NamedTuple):
         return (self.section, *dict.fromkeys(_FIELD.sub(r"\1\2", _PRINTED.sub("", line)) for line in lines))
 
     def weight(self) -> tuple[bool, int]:
-        """Return what the clearest of several is the least by: whether only one kernel takes it, and how long it is."""
+        """Return a sort key that puts the clearest first: whether only one kernel accepts it, and how long it is."""
         return bool(self.before.errno) == bool(self.after.errno), len(self.operation)
 
 
 class Alike(NamedTuple):
-    """Differences of one kind, the clearest first, and the row that they come from, None if none is known."""
+    """Differences of one kind, the clearest first, and the row that causes them, None if it isn't known."""
 
     contrasts: tuple[Contrast, ...]
     row: RowChange | None
 
 
 class Comparison(NamedTuple):
-    """What two kernels, by their releases, answer otherwise: of how many operations, and which rows show in none."""
+    """The differences between two kernels, by release; the number of operations; the rows that none shows."""
 
     before: str
     after: str
@@ -69,12 +69,12 @@ class Comparison(NamedTuple):
 
     @property
     def differing(self) -> int:
-        """Return how many operations are answered otherwise."""
+        """Return how many operations get different answers."""
         return sum(len(group.contrasts) for group in self.alike)
 
 
 def compared(before: NamedSide, after: NamedSide, progress: Progress) -> Comparison:
-    """Ask two kernels all operations, and put together what differs."""
+    """Perform all operations on two kernels, and group the differences."""
     tracefs = (before.side.tracefs, after.side.tracefs)
     sides = (before.side, after.side)
     opening = next((name for name in OPENING if all(side.takes_probe(name) for side in sides)), OPENING[0])
@@ -109,7 +109,7 @@ def _with_rows(
 
 
 def _together(found: Sequence[tuple[Contrast, Probing]], changes: Sequence[RowChange]) -> Iterator[Alike]:
-    """Put together what is alike, in the order in which each kind came first."""
+    """Group similar differences, in the order in which each kind first came."""
     kinds: dict[tuple[object, ...], list[Contrast]] = {}
     for contrast, _ in found:
         kinds.setdefault(contrast.kind(), []).append(contrast)

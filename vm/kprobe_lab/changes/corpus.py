@@ -1,4 +1,4 @@
-"""The operations that kernels are compared by: corpus.txt, and the contents of both kernels' files and events."""
+"""The operations that compare kernels: those of corpus.txt, and reads of the files and events that both have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from kprobe_lab.changes.language import Mode, Step, parsed
-from kprobe_lab.sides.operation import List, Read
+from kprobe_lab.operations.operation import List, Read
 from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Probing", "corpus", "of_files"]
@@ -30,7 +30,7 @@ _DIRECTORIES = ("", "events", _EVENT, "options", "per_cpu/cpu0")
 
 
 class Probing(NamedTuple):
-    """An operation that kernels are compared by, and the section of it."""
+    """An operation that compares kernels, and its section."""
 
     section: str
     steps: tuple[Step, ...]
@@ -47,7 +47,7 @@ def corpus(opening: str = OPENING[0]) -> Iterator[Probing]:
 
 
 def of_files(before: Any, after: Any) -> Iterator[Probing]:
-    """Return operations that show what files and static events two tracefs have, and what those say."""
+    """Return operations that show which files and static events two tracefs have, and their contents."""
     for path in _DIRECTORIES:
         yield Probing(FILES, (List(path),))
     for path in _DIRECTORIES:

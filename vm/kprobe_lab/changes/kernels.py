@@ -1,43 +1,32 @@
-"""The kernels that can be asked, in order: the simulated ones, found through entry points, and guests."""
+"""The kernels that can be asked, in order: the simulated ones, and guests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from kprobe_lab.sides.reference import simulated
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.reference import simulated
+from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.profilefile import version_of
 
-__all__ = ["NamedSide", "Place", "SimulatedBuild", "in_line", "opened", "simulated_builds", "spec_of"]
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.kernels import RecordedKernel
 
-GROUP = "kprobe.kernels"
-
-
-class SimulatedBuild(Protocol):
-    """A build that can be simulated: its release, what of that is the flavour ("cloud-amd64"), and what opens it."""
-
-    @property
-    def release(self) -> str: ...
-    @property
-    def flavour(self) -> str: ...
-    @property
-    def spec(self) -> str: ...
+__all__ = ["NamedSide", "OrderedKernel", "in_line", "opened", "simulated_builds", "spec_of"]
 
 
-class Place(NamedTuple):
-    """A kernel in an order of kernels: its spec, and the release that it stands beside, "" if it is in the line."""
+class OrderedKernel(NamedTuple):
+    """A kernel in the order of kernels: its spec, and the release that it is a flavour of, "" for a main build."""
 
     spec: str
     beside: str = ""
 
 
 class NamedSide(NamedTuple):
-    """A kernel that is asked: its tracefs, its release, and its version; `profile` names the simulator of the build."""
+    """An open kernel: its side, its release, and its version; `profile` names the simulator of the build."""
 
     side: Side
     release: str
@@ -46,41 +35,39 @@ class NamedSide(NamedTuple):
     is_simulated: bool
 
 
-def simulated_builds() -> list[SimulatedBuild]:
+def simulated_builds() -> Sequence[RecordedKernel]:
     """Return the builds that can be simulated, oldest first."""
-    found: list[SimulatedBuild] = []
-    for point in entry_points(group=GROUP):
-        listed: Callable[[], Sequence[SimulatedBuild]] = point.load()
-        found += listed()
-    return found
+    from kprobe_sim.kernel.kernels import kernels
+
+    return kernels()
 
 
-def in_line(kernels: Sequence[str] = ()) -> list[Place]:
-    """Return the places of kernels (series, releases, paths of profiles) as named, or of all that can be simulated.
+def in_line(kernels: Sequence[str] = ()) -> list[OrderedKernel]:
+    """Return kernels (series, releases, paths of profiles) in the order given, or else all that can be simulated.
 
-    Of each version one build stands in the line, oldest first, and its other flavours stand beside it.  The one is the
-    last of them, as the kernels are listed: that of cloud kernels, where there is one.
+    Versions come oldest first.  One build of each is the main one, the last as kernels are listed: the cloud kernel,
+    where there is one.  Its other flavours stand beside it.
     """
     if kernels:
-        return [Place(spec_of(kernel)) for kernel in kernels]
-    places = []
+        return [OrderedKernel(spec_of(kernel)) for kernel in kernels]
+    ordered = []
     for _, flavours in groupby(simulated_builds(), lambda build: build.release.removesuffix(build.flavour)):
-        *others, one = flavours
-        places += [Place(one.spec), *(Place(build.spec, one.release) for build in others)]
-    return places
+        *others, main = flavours
+        ordered += [OrderedKernel(main.spec), *(OrderedKernel(build.spec, main.release) for build in others)]
+    return ordered
 
 
 def spec_of(kernel: str) -> str:
-    """Return the spec of a backend that a series ("6.1"), a release, a profile's path or a spec means."""
+    """Return the spec that a series ("6.1"), a release, a profile's path or a spec stands for."""
     kind, colon, _ = kernel.partition(":")
     return kernel if colon and "/" not in kind else f"sim:{kernel}"
 
 
 @contextmanager
 def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
-    """Open a simulator ("sim:6.1") or a guest ("vm:6.1") that can be asked, and close it.
+    """Open a simulator ("sim:6.1") or a guest ("vm:6.1") within a context.
 
-    Raise `ValueError` for a spec that is neither, or of which there is no kernel, and what starting a guest raises.
+    Raise `ValueError` for a spec that is neither or names no kernel, and what starting a guest raises.
     """
     kind, _, argument = spec.partition(":")
     if kind == "sim":
@@ -88,7 +75,7 @@ def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
         kernel = side.tracefs.kernel
         named = NamedSide(side, kernel.release, argument, kernel.profile.version, True)
     elif kind == "vm":
-        from kprobe_lab.sides.quiet import quiet_guest  # takes the extra [vm], which simulators don't
+        from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm], which simulators don't
 
         side = quiet_guest(argument, progress=progress).side
         machine = side.tracefs.machine

@@ -21,17 +21,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kprobe_lab.sides.operation import List, Make, Operation, Read, Remove, Write
+from kprobe_lab.operations.operation import List, Make, Operation, Read, Remove, Write
 
 __all__ = ["EVENT", "BadOperation", "Mode", "Step", "parsed", "shell"]
 
-EVENT = "sched/sched_process_exec"  # whose filter and trigger a bare one is, unless another is given
+EVENT = "sched/sched_process_exec"  # the event of a bare filter or trigger, unless another is given
 _ROOTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _TRIGGER = re.compile(r"!?(?:hist|stacktrace|traceon|traceoff|snapshot|(?:en|dis)able_(?:event|hist))(?:[: ]|$)")
 _DEFINITION = re.compile(r"\s*(?:([prefts])\w*(?::|\s+(?![=!<>&~]))|-:?\w)")
 _FILTER = re.compile(r"[=!<>&~]")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-_NO_FILTER = re.compile(r";|>>|(?<!\|)\|(?!\|)")  # as far as it isn't quoted
+_NO_FILTER = re.compile(r";|>>|(?<!\|)\|(?!\|)")  # outside of quotes
 _AT_PATH = re.compile(r"\s*[pr]\S*\s+/")
 _WORD = re.compile(
     r"\s+|&&|\|\||>>|[;|<>&\n]|(?P<word>(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s;|<>&'\"\\])+)|.", re.DOTALL
@@ -42,7 +42,7 @@ _ENDS = (";", "&&", "\n")
 
 
 class BadOperation(ValueError):
-    """A line that is no operation; the text says why."""
+    """A line that isn't an operation; the text says why."""
 
 
 class Mode(NamedTuple):
@@ -55,7 +55,7 @@ Step = Operation | Mode
 
 
 def parsed(line: str, event: str = EVENT) -> tuple[Step, ...]:
-    """Return what a line does, in its order; `event` has the filter or trigger that a bare one is.
+    """Return the steps of a line; `event` is the event of a bare filter or trigger.
 
     Raise `BadOperation` for a line that isn't of the language.
     """
@@ -146,7 +146,7 @@ class _Reader:
                 yield text
 
     def _unquoted(self, text: str) -> str:
-        """Return a word as a shell has it; raise `BadOperation` where it would put something else there."""
+        """Return a word without its quotes; raise `BadOperation` where a shell would expand something."""
         made = ""
         for single, double, escaped, plain in _PIECE.findall(text):
             expanded = re.search(r"(?<!\\)(?:\\\\)*[$`]", double) or re.search(r"[$`*?()#{}\[\]~]", plain)
@@ -192,14 +192,15 @@ class _Reader:
         path, flags = self._target(rest)
         return Write(path, (" ".join(said) + newline).encode("latin-1", "surrogateescape"), flags)
 
-    def _target(self, rest: list[str]) -> tuple[str, int]:
+    def _target(self, redirection: list[str]) -> tuple[str, int]:
         """Return the file that an echo writes to, and how it opens it."""
-        if rest[:1] == ["|"]:
-            words = [word[1:] for word in rest[1:] if word != "wsudo"]
+        if redirection[:1] == ["|"]:
+            words = [word[1:] for word in redirection[1:] if word != "wsudo"]
             if words[:1] == ["tee"] and (added := words[1:2] == ["-a"]) + 2 == len(words):
                 return self._path(words[-1]), os.O_WRONLY | os.O_CREAT | (os.O_APPEND if added else os.O_TRUNC)
-        elif len(rest) == 2 and rest[0] in (">", ">>") and rest[1][0] == "w":
-            return self._path(rest[1][1:]), os.O_WRONLY | os.O_CREAT | (os.O_APPEND if rest[0] == ">>" else os.O_TRUNC)
+        elif len(redirection) == 2 and redirection[0] in (">", ">>") and redirection[1][0] == "w":
+            mode = os.O_APPEND if redirection[0] == ">>" else os.O_TRUNC
+            return self._path(redirection[1][1:]), os.O_WRONLY | os.O_CREAT | mode
         raise BadOperation("echo needs a file: echo 'TEXT' > FILE, >> FILE, or | tee [-a] FILE")
 
     def _stat(self, words: list[str]) -> Step:

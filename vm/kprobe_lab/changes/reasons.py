@@ -1,7 +1,6 @@
 """The rows of the simulator's gate tables that cause a difference, found by changing them one by one.
 
-A kernel is simulated with one row as the other kernel has it: an answer that is then another depends on that row.  The
-tables, and such kernels, are found through the entry points kprobe.questions.
+A kernel is simulated with one row as the other kernel has it: an answer that changes with it depends on that row.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from typing import Any, NamedTuple
 from kprobe_lab.changes.kernels import NamedSide
 from kprobe_lab.changes.language import Step
 from kprobe_lab.changes.response import Response, asked
-from kprobe_lab.sides.side import Side, installed
+from kprobe_lab.operations.reference import rows_of
+from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
 
-GROUP = "kprobe.questions"
-
 
 class RowChange(NamedTuple):
-    """A row of the gate tables that two kernels have different values in.
+    """A row of the gate tables in which two kernels have different values.
 
-    `steps` are those of its question, in the words of kprobe_sim/builds/questions, and `answers` what both said.
+    `steps` are those of its question, in the language of kprobe_sim/builds/questions, and `answers` are both kernels'
+    own.
     """
 
     name: str
@@ -37,28 +36,30 @@ class RowChange(NamedTuple):
 def row_changes(before: Mapping[str, Any], after: Mapping[str, Any], opening: str = OPENING[0]) -> list[RowChange]:
     """Return the rows in which the values of two kernels differ, and for which there is a question.
 
-    `opening` is what <open> of a question is on these kernels.  A row that one of them hasn't counts as equal.
+    `opening` is the function that <open> of a question names on these kernels.  A row that one of them lacks counts as
+    equal.
     """
-    found = []
-    for row in installed(GROUP, "rows")():
+    from kprobe_sim.builds.questions.explained import rows
+
+    changes = []
+    for row in rows():
         if not row.steps or row.name not in before or row.name not in after:
             continue
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
             said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
             steps = tuple([step.replace("<open>", opening) for step in row.steps])
-            found.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
-    return found
+            changes.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
+    return changes
 
 
 def values_of(kernel: NamedSide) -> Mapping[str, Any]:
-    """Return the values of all rows for a simulator; of a guest those that its answers to the questions give."""
+    """Return the values of all rows: a simulator's own, or those that a guest's answers to the questions give."""
     if kernel.is_simulated:
-        found: Mapping[str, Any] = installed(GROUP, "values")(kernel.profile)
-        return found
-    side = kernel.side
-    asked: Mapping[str, Any] = installed(GROUP, "sim")(side.tracefs, side.workload, kernel.version).values
-    return asked
+        return rows_of(kernel.profile)
+    from kprobe_sim.builds.questions.answers import ask
+
+    return ask(kernel.side.tracefs, kernel.side.workload, kernel.version).values
 
 
 def reasons(
@@ -69,9 +70,9 @@ def reasons(
     answers: Sequence[tuple[Response, Response]],
     progress: Progress,
 ) -> list[list[str]]:
-    """Return for each operation that is answered otherwise the rows that its answers depend on.
+    """Return for each operation with different answers the rows that the answers depend on.
 
-    Each row is changed on either side alone.  A build that can't be simulated has no such side.
+    Each row is changed on one side at a time.  A build that can't be simulated is left out.
     """
     found: list[list[str]] = [[] for _ in differing]
     for change in changes:
@@ -89,15 +90,17 @@ def reasons(
 
 
 class _Altered:
-    """The simulator of a kernel with a row as it isn't; raise `ValueError` if there is no such simulator."""
+    """The simulator of a kernel with one row changed; raise `ValueError` if there is no such simulator."""
 
     def __init__(self, kernel: NamedSide, answers: Mapping[str, Any]) -> None:
-        self.side = Side(installed(GROUP, "altered")(kernel.profile, answers))
+        from kprobe_sim.builds.questions.explained import open_altered
+
+        self.side = Side(open_altered(kernel.profile, answers))
 
     def answer(self, steps: tuple[Step, ...]) -> Response:
         """Return what it answers."""
         try:
             return asked(self.side, steps)
-        except Exception:  # no kernel is like that: what the row leads to lacks what the build recorded for it
+        except Exception:  # no kernel is like that: the changed row may need facts that the build's recording lacks
             self.side.reset()
             return Response("fault")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kprobe_lab.changes.language import Mode, Step
-from kprobe_lab.sides.operation import List, Outcome, Read, Write
-from kprobe_lab.sides.side import Side
+from kprobe_lab.operations.operation import List, Outcome, Read, Write
+from kprobe_lab.operations.side import Side
 
 __all__ = ["Fault", "Response", "asked", "changed_lines", "respond"]
 
@@ -37,9 +37,9 @@ class Fault(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What came of an operation: of its last command, and which of those before were refused, as "1: EINVAL".
+    """The outcome of an operation's last command, and which of the earlier ones were refused, as "1: EINVAL".
 
-    `errno` is "" where it was taken.  `shown` has what is read, as (file, text): of what was written the read-back.
+    `errno` is "" if the kernel accepted it.  `shown` is what was read, as (file, text); after a write, the read-back.
     """
 
     errno: str
@@ -48,7 +48,7 @@ class Response(NamedTuple):
     before: tuple[str, ...] = ()
 
     def verdict(self) -> str:
-        """Return in a line that it was taken, "ok", or else errno, messages and carets."""
+        """Return in one line "ok" for an accepted command, or else errno, messages and carets."""
         first = f"command {', '.join(self.before)}; then " if self.before else ""
         return f"{first}{self.errno or 'ok'}{': ' * bool(self.faults)}{'; '.join(map(str, self.faults))}"
 
@@ -87,7 +87,7 @@ def _verdict_lines(response: Response) -> Iterator[str]:
 
 
 def asked(side: Side, steps: tuple[Step, ...]) -> Response:
-    """Do an operation, put the side back as it was, and return what came of it."""
+    """Perform an operation, reset the side, and return the response."""
     response = respond(side, steps)
     if not all(isinstance(step, Read | List | Mode) for step in steps):
         side.reset()
@@ -95,7 +95,7 @@ def asked(side: Side, steps: tuple[Step, ...]) -> Response:
 
 
 def respond(side: Side, steps: tuple[Step, ...]) -> Response:
-    """Do an operation and return what came of it; the side isn't put back."""
+    """Perform an operation and return the response; the side isn't reset."""
     before = []
     for number, step in enumerate(steps[:-1], 1):
         refused = _refusal(_done(side, step)[0][1])
@@ -128,7 +128,7 @@ def _mode(tracefs: Any, path: str) -> int:
 
 
 def _refusal(answer: Any) -> str:
-    """Return the errno of what was done, "" if none."""
+    """Return the errno in an answer, "" if there is none."""
     return answer if isinstance(answer, str) and re.fullmatch("[A-Z][A-Z0-9]+", answer) else ""
 
 
@@ -139,7 +139,7 @@ def _text(answer: Any) -> str:
 
 
 def _without_id(path: str, text: str) -> str:
-    """Return a text, of a format file without the event's number, which each build gives as it comes."""
+    """Return a text; a format file loses the event's number, which differs from build to build."""
     return _NUMBER.sub("", text) if path.endswith("/format") else text
 
 
@@ -161,13 +161,13 @@ def _faults(log: str) -> Iterator[Fault]:
 
 
 def _read_back(side: Side, path: str) -> Iterator[tuple[str, str]]:
-    """Return what a file says that was written to; of one that defines events their formats as well."""
+    """Return the contents of a file after a write; for a file that defines events, their formats as well."""
     if os.path.basename(path) in _SILENT:
         return
     text = _read(side, path)
     if text is None:
         return
-    if path.endswith("/trigger"):  # without one it says which there are
+    if path.endswith("/trigger"):  # an empty trigger file lists the available triggers
         text = "".join(line for line in text.splitlines(keepends=True) if line[0] != "#")
     yield path, text
     if path in _DEFINING:

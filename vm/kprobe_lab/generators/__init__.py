@@ -1,4 +1,4 @@
-"""Random operations, each module about one part of the tracefs: valid ones, and near misses.
+"""Takes a seed and a kernel's symbols; gives random operations, valid ones and near misses, by part of the tracefs.
 
-Uses `sides` (operations and symbols).  Start with `cases`, which makes cases of what the others give.
+Start with `cases`, which combines the others into cases.
 """

@@ -1,4 +1,4 @@
-"""Random buffers: marks and calls, and all the ways to look at them, as a whole and piece by piece."""
+"""Random ring buffers: marks and calls, and all ways to read them, whole and piece by piece."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from random import Random
 
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import Call, Handle, List, Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Call, Handle, List, Make, Operation, Read, Write
 
 __all__ = ["Buffers"]
 
@@ -28,7 +28,7 @@ class Buffers:
         self._random = random
 
     def case(self) -> list[Operation]:
-        """Return things recorded and looked at."""
+        """Return operations that record, and operations that read the records."""
         random = self._random
         operations: list[Operation] = [
             Write("kprobe_events", b"p:g/a ksys_fadvise64_64 a0=%si a1=%cx:u8 a2=+0(%si):string\n")
@@ -43,12 +43,12 @@ class Buffers:
         if plain:
             operations.append(Write(f"{prefix}trace_options", b"nocontext-info"))
         for _ in range(random.randrange(2, 12)):
-            operations.append(self._one(prefix, plain))
+            operations.append(self._pick(prefix, plain))
         operations.append(Write(f"{prefix}events/g/a/enable", b"0"))
         operations += [Read(f"{prefix}{random.choice(_READERS)}") for _ in range(2)]
         return [*operations, Read(f"{prefix}trace"), Read(f"{prefix}per_cpu/cpu0/stats")]
 
-    def _one(self, prefix: str, plain: bool) -> Operation:
+    def _pick(self, prefix: str, plain: bool) -> Operation:
         random = self._random
         roll = random.random()
         if roll < 0.2:
@@ -82,7 +82,7 @@ class Buffers:
         return "sym-addr" if wanted in ("raw", "hex", "bin", "context-info") else wanted
 
     def _raw_mark(self, prefix: str, plain: bool) -> Operation:
-        if plain:  # such a mark ends in what the buffer held before
+        if plain:  # such a mark ends with old contents of the buffer
             return Write(f"{prefix}trace_marker", b"raw\n")
         marks = (b"abcd", b"abcdefgh", b"\1\0\0\0" + b"r" * 50)
         return Write(f"{prefix}trace_marker_raw", self._random.choice(marks))

@@ -1,14 +1,14 @@
-"""Random real calls: system calls of the task that reach functions whose arguments nobody knows beforehand."""
+"""Random real calls: system calls of the task that reach functions with arguments not known in advance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import OURS, Observed, Operation, Read, Write
-from kprobe_lab.sides.oracle import Path, after, before
+from kprobe_lab.operations.operation import OURS, Observed, Operation, Read, Write
+from kprobe_lab.operations.oracle import Path, after, before
 
 __all__ = ["Calls"]
 
@@ -29,7 +29,17 @@ _CALLS: tuple[tuple[int, tuple[int, ...], tuple[str, ...]], ...] = (
     (221, (-2, MEMORY, 3, 1), ("ksys_fadvise64_64", "__x64_sys_fadvise64")),
 )
 _TEXTS = (b"/", b"/etc/hostname", b"/dev/null", b"/nosuch", b"", b"x" * 100, b"etc/../proc", b"/tmp/\xff\xfe", b"a\nb")
-_POINTERS = ("di", "si", "dx", "cx", "di", "si", "dx", "cx", "sp")  # others may point at the tracer's own memory
+_POINTERS = (
+    "di",
+    "si",
+    "dx",
+    "cx",
+    "di",
+    "si",
+    "dx",
+    "cx",
+    "sp",
+)  # other registers may point at the tracer's own memory
 _REGISTERS = ("di", "si", "dx", "cx", "r8", "r9", "bx", "bp", "ax", "r12", "sp")
 
 
@@ -42,7 +52,7 @@ class Calls:
         self._there = frozenset(functions)
 
     def case(self) -> list[Operation]:
-        """Return probes on a function, a call that reaches it, and what is then to be seen."""
+        """Return probes on a function, a call that reaches it, and reads of the result."""
         random = self._random
         number, arguments, functions = random.choice(_CALLS)
         there = [name for name in functions if name in self._there] or ["ksys_fadvise64_64"]
@@ -56,7 +66,9 @@ class Calls:
             operations.append(Write("kprobe_events", f"{kind}:g/{event} {function} {' '.join(words)}".encode()))
         operations += after(function, paths)
         for event in events:
-            operations.append(Write(f"events/g/{event}/filter", OURS[1]))  # the task that asks has its name too
+            operations.append(
+                Write(f"events/g/{event}/filter", OURS[1])
+            )  # the task that performs the operations has the same name
             if random.random() < 0.2:
                 operations.append(Write(f"events/g/{event}/filter", OURS[1] + b" && " + self._condition()))
         if random.random() < 0.5:
@@ -71,7 +83,7 @@ class Calls:
         return [*operations, Write("events/g/enable", b"0"), Read("trace")]
 
     def _condition(self) -> bytes:
-        # one that every event takes: a filter that is refused would let others' hits through
+        # a filter that every event accepts: a refused one would let other tasks' hits through
         return self._random.choice((b"cpu == 0", b"common_flags >= 0", b'comm != "x"', b"common_pid > 0", b"cpu != 0"))
 
     def _path(self) -> Path:

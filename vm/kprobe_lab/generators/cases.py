@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kprobe_lab.generators.buffers import Buffers
 from kprobe_lab.generators.calls import Calls
 from kprobe_lab.generators.controls import Controls
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.grammar import Definitions, is_of_kprobes
 from kprobe_lab.generators.hists import Hists
 from kprobe_lab.generators.kinds import Kinds
@@ -19,8 +19,8 @@ from kprobe_lab.generators.traces import MEMORY, Traces
 from kprobe_lab.generators.triggers import Triggers
 from kprobe_lab.generators.vocabulary import CONTROL_FILES, SWITCHES
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
+from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["AREAS", "Case", "Cases"]
 
@@ -63,7 +63,7 @@ class Cases:
     # areas
 
     def definitions(self) -> list[Operation]:
-        """Lines for kprobe_events, most of them refused, and what is then to be seen."""
+        """Lines for kprobe_events, most of them refused, and reads of the result."""
         random = self._random
         events = [f"{group}/{event}" for group in ("kprobes", "g", "my") for event in ("a", "b", "c")]
         operations: list[Operation] = []
@@ -170,7 +170,7 @@ class Cases:
         return [*operations, Sweep(instance)]
 
     def _static_events(self) -> tuple[list[str], list[str]]:
-        """Choose events that the kernel has of its own, and names of fields as they have."""
+        """Choose static events, and names of fields that such events have."""
         random = self._random
         events: list[str] = []
         fields: list[str] = []
@@ -268,7 +268,12 @@ class Cases:
     def _step(self, path: str) -> object:
         random = self._random
         roll = random.random()
-        if path in ("error_log", "trace", "trace_pipe", "per_cpu/cpu0/trace"):  # times make parts of them differ
+        if path in (
+            "error_log",
+            "trace",
+            "trace_pipe",
+            "per_cpu/cpu0/trace",
+        ):  # parts of them differ, as they hold times
             return ("read", random.choice((0, 4096, 8192))) if roll < 0.6 else ("lseek", 0, random.choice((0, 1, 2, 3)))
         if path == "snapshot":
             return ("lseek", 0, random.choice((0, 1, 2, 3)))

@@ -6,7 +6,7 @@ import os
 from random import Random
 
 from kprobe_lab.generators.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
-from kprobe_lab.sides.operation import Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Make, Operation, Read, Write
 
 __all__ = ["Controls"]
 
@@ -27,7 +27,7 @@ class Controls:
         self._random = random
 
     def case(self) -> list[Operation]:
-        """Return files written and read, and what is then to be seen."""
+        """Return control files written and read, and reads of the result."""
         random = self._random
         operations: list[Operation] = []
         prefix = ""
@@ -53,7 +53,7 @@ class Controls:
         return self._random.choice(SWITCHES[:2] if self._random.random() < 0.8 else SWITCHES)
 
     def _value(self, roll: float, usual: bytes) -> tuple[str, bytes]:
-        """Choose a file and what is written to it: `usual` where nothing is special to that file."""
+        """Choose a file and what is written to it: `usual` unless the file has special values."""
         random = self._random
         if roll < 0.25:
             word = random.choice(("", "no")) + random.choice(OPTIONS[:24] if random.random() < 0.9 else OPTIONS)

@@ -25,13 +25,13 @@ from kprobe_lab.generators.vocabulary import (
     TYPES,
     VARIABLES,
 )
-from kprobe_lab.sides.symbols import Symbols
+from kprobe_lab.operations.symbols import Symbols
 
 __all__ = ["Definitions", "is_of_kprobes"]
 
 
 def is_of_kprobes(data: bytes) -> bool:
-    """True for lines that dynamic_events leaves to kprobes; the other kinds of event have cases of their own."""
+    """True for lines that dynamic_events passes to kprobes; other kinds of events have cases of their own."""
     for line in data.splitlines():
         words = line.partition(b"#")[0].split()
         if words and (words[0][:1] not in b"pr-!" or b"/" in b"".join(words[1:2])):
@@ -46,14 +46,14 @@ class Definitions:
         self._random = random
         self._symbols = symbols
 
-    def _one(self, words: Sequence[str], usual: int) -> str:
-        """One of the first `usual` words mostly, else any."""
+    def _pick(self, words: Sequence[str], usual: int) -> str:
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < 0.85 else words)
 
     def line(self) -> bytes:
         """Return a definition, good or nearly so."""
         random = self._random
-        words = [self.head(), self.place()]
+        words = [self.head(), self.probe_point()]
         words += [self.argument() for _ in range(random.choice((0, 0, 1, 1, 2, 3, 5)))]
         if random.random() < 0.01:
             words += [f"a{number}=%di" for number in range(random.choice((125, 128, 129, 130)))]
@@ -116,19 +116,19 @@ class Definitions:
     def head(self) -> str:
         """Return the first word."""
         random = self._random
-        kind = self._one(KINDS, 2)
+        kind = self._pick(KINDS, 2)
         if random.random() < 0.25:
             return kind
         if random.random() < 0.35:
-            return f"{kind}:{self._one(GROUPS, 4)}{random.choice('///.')}{self._one(EVENTS, 6)}"
-        return f"{kind}:{self._one(EVENTS, 6)}"
+            return f"{kind}:{self._pick(GROUPS, 4)}{random.choice('///.')}{self._pick(EVENTS, 6)}"
+        return f"{kind}:{self._pick(EVENTS, 6)}"
 
-    def place(self) -> str:
+    def probe_point(self) -> str:
         """Return the second word."""
         random = self._random
         roll = random.random()
         if roll < 0.35:
-            place = self._one(KNOWN, len(KNOWN))
+            place = self._pick(KNOWN, len(KNOWN))
         elif roll < 0.6:
             place = random.choice(self._symbols.text)[0]
         elif roll < 0.65:
@@ -157,7 +157,7 @@ class Definitions:
         if roll < 0.06:
             return self.cast(depth)
         if roll < 0.35:
-            return "%" + self._one(REGISTERS, 8)
+            return "%" + self._pick(REGISTERS, 8)
         if roll < 0.5:
             return "$" + random.choice(VARIABLES)
         if roll < 0.8 and depth < 16:
@@ -165,7 +165,8 @@ class Definitions:
             while random.random() < 0.02:
                 inner = "+0(" * 6 + inner + ")" * 6
             close = ")" if random.random() < 0.95 else random.choice(("", "))", ")x", ") "))
-            return f"{self._one(DEREFS, 6)}({inner}{close}" if random.random() < 0.97 else self._one(DEREFS, 6) + inner
+            has_parentheses = random.random() < 0.97
+            return self._pick(DEREFS, 6) + (f"({inner}{close}" if has_parentheses else inner)
         if roll < 0.88:
             name = random.choice((*KNOWN, "jiffies", "linux_banner", "nosuch", random.choice(self._symbols.data)[0]))
             if random.random() < 0.2:
@@ -178,10 +179,10 @@ class Definitions:
         return random.choice(("x", "", "di", "&x", "a->b", "(x)y", "%di%si"))
 
     def cast(self, depth: int) -> str:
-        """Return an expression of those that 7.3 brought, or by names in C: fields, typecasts, per-CPU variables."""
+        """Return an expression that 7.3 introduced, or one with names of C: fields, typecasts, per-CPU variables."""
         random = self._random
         fields = "".join(
-            random.choice(("->", "->", "->", ".", "-")) + self._one(FIELDS, 12)
+            random.choice(("->", "->", "->", ".", "-")) + self._pick(FIELDS, 12)
             for _ in range(1 + (random.random() < 0.3))
         )
         roll = random.random()
@@ -189,31 +190,31 @@ class Definitions:
             return random.choice(("$current", "$current", "how", "file", "filename", "fd", "$retval", "$arg1")) + fields
         inner = self.expression(depth + 1)
         if roll < 0.45:
-            return f"{self._one(PER_CPU, 2)}({random.choice((inner, '@runqueues', '@current_task', '@cpu_number'))})"
+            return f"{self._pick(PER_CPU, 2)}({random.choice((inner, '@runqueues', '@current_task', '@cpu_number'))})"
         if random.random() < 0.5:
             inner = f"({inner})"
-        option = "," + self._one(FIELDS, 12) if random.random() < 0.2 else ""
-        return f"({self._one(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
+        option = "," + self._pick(FIELDS, 12) if random.random() < 0.2 else ""
+        return f"({self._pick(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
 
     def argument(self) -> str:
-        """Return a word after the place."""
+        """Return a fetch argument."""
         random = self._random
         if random.random() < 0.3:
             text = self.good_expression()
         else:
             text = self.expression()
             if random.random() < 0.55:
-                text += ":" + self._one(TYPES, 18)
+                text += ":" + self._pick(TYPES, 18)
                 if random.random() < 0.25:
-                    text += self._one(LENGTHS, 5)
+                    text += self._pick(LENGTHS, 5)
         if random.random() < 0.5:
-            text = self._one(NAMES, 6) + ("=" if random.random() < 0.97 else "==") + text
+            text = self._pick(NAMES, 6) + ("=" if random.random() < 0.97 else "==") + text
         if random.random() < 0.005:
             text += "x" * random.choice((50, 60, 64, 300))
         return text
 
     def mutated(self, text: str) -> str:
-        """Return the text with a few characters changed, doubled, lost or moved."""
+        """Return the text with a few characters changed, doubled, dropped or moved."""
         random = self._random
         for _ in range(random.choice((1, 1, 2, 4))):
             at = random.randrange(len(text) + 1)
@@ -229,7 +230,7 @@ class Definitions:
         return text
 
     def lines(self, events: Sequence[str]) -> bytes:
-        """Return one write to kprobe_events: one line mostly, sometimes several, sometimes a delete."""
+        """Return one write to kprobe_events: mostly one line, sometimes several, sometimes a delete."""
         random = self._random
         count = 1 if random.random() < 0.8 else random.choice((2, 3, 5))
         lines = [self.delete(events) if random.random() < 0.15 else self.line() for _ in range(count)]
@@ -241,7 +242,7 @@ class Definitions:
         return b"\n".join(lines) + end
 
     def delete(self, events: Sequence[str]) -> bytes:
-        """Return a delete of one of the events named (as GROUP/EVENT), in one of all forms."""
+        """Return a line that deletes one of the given events (GROUP/EVENT), in any of the accepted forms."""
         random = self._random
         group, _, event = random.choice(events or ["kprobes/a"]).partition("/")
         name = random.choice(
@@ -250,7 +251,7 @@ class Definitions:
         head = random.choice(("-:", "-:", "-:", "-:", "-", "-p:", " -:", "!", "-:x", "--:", "-r:", "!p:", "!:"))
         text = f"{head}{name}"
         if random.random() < 0.2:
-            text += " " + random.choice((*KNOWN[:6], self.place()))
+            text += " " + random.choice((*KNOWN[:6], self.probe_point()))
             while random.random() < 0.4:
                 text += " " + random.choice((self.argument(), "arg1=%di", "a0=%di"))
         return text.encode("utf-8", "surrogateescape")

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import Call, Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Call, Make, Operation, Read, Write
 
 __all__ = ["Hists"]
 
@@ -19,7 +19,7 @@ _PROBES = (
     b"r:g/b ksys_fadvise64_64 a0=$retval:s32\n"
     b"p:g/c ksys_fadvise64_64 a0=%si a1=%cx:u8 arr=+0(%si):u8[4]"
 )
-# each list begins with good words and goes on with near misses
+# each list begins with valid words, then come near misses
 _OWN = {"a": ("a0", "a1", "a2", "s", "a1"), "b": ("a0", "a0", "__probe_ret_ip"), "c": ("a0", "a1", "a1", "arr")}
 _FIELDS = (
     *("common_pid", "common_cpu", "__probe_ip", "a0", "d", "common_type", "cpu", "comm"),
@@ -210,8 +210,8 @@ class Hists:
         data = random.choice((b"text\0\0\0\0", b"text\0\0\0\0", b"x\0\0\0\0\0", b"another text that is longer\0"))
         return Call("fadvise", (-2, MEMORY + random.choice((0, 0, 0, 1)), number, random.choice((0, 1, 2, 5)), data))
 
-    def _one(self, words: Sequence[str], usual: int, chance: float = 0.9) -> str:
-        """One of the first `usual` words mostly, else any."""
+    def _pick(self, words: Sequence[str], usual: int, chance: float = 0.9) -> str:
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < chance else words)
 
     def _written(self, event: str, prefix: str) -> list[Operation]:
@@ -224,17 +224,17 @@ class Hists:
         random = self._random
         fields = []
         for _ in range(random.choice(counts)):
-            field = random.choice(own) if random.random() < 0.85 else self._one(_FIELDS, 4, 0.8)
-            # what a task's number and a moment look like in other bases, or in sums, differs between machines
+            field = random.choice(own) if random.random() < 0.85 else self._pick(_FIELDS, 4, 0.8)
+            # pids and times in other bases, or in sums, differ between machines
             plain = field.startswith(("common_pid", "common_timestamp"))
             usual = modifiers if field in ("a0", "a1", "a2") else 4
-            modifier = "" if plain else self._one(_MODIFIERS, usual, 0.97)
+            modifier = "" if plain else self._pick(_MODIFIERS, usual, 0.97)
             if modifier.startswith((".log", ".bucket")) and field not in _NUMBERS:
-                modifier = ""  # the key of a string is then what lies on the kernel's stack
+                modifier = ""  # the key of a string is then garbage from the kernel's stack
             if modifier.startswith((".percent", ".graph")) and field not in _NUMBERS:
                 modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
             if modifier == ".stacktrace" or field == "stacktrace":
-                modifier = ""  # kernels of 6.16 to 7.1 take what stands anywhere for a call chain, and oops at a hit
+                modifier = ""  # 6.16 to 7.1 take any field for a call chain, and oops at a hit
             fields.append(field + modifier)
         return fields
 
@@ -250,7 +250,7 @@ class Hists:
             text = random.choice(self._set)
             roll = random.random()
             if roll < 0.4:
-                text += f":{self._one(_WORDS, 3)}"
+                text += f":{self._pick(_WORDS, 3)}"
             elif roll < 0.8:
                 text = "!" + text
         else:
@@ -279,28 +279,28 @@ class Hists:
     def _line(self, own: Sequence[str]) -> str:
         random = self._random
         keys = self._keys(own)
-        parts = [f"{self._one(('keys', 'key', 'Keys', 'keyss'), 2, 0.98)}={','.join(keys)}"]
+        parts = [f"{self._pick(('keys', 'key', 'Keys', 'keyss'), 2, 0.98)}={','.join(keys)}"]
         if random.random() < 0.4:
             values = ",".join(self._fields(own, (1, 1, 1, 1, 2, 2, 2, 3), 5))
-            parts.append(f"{self._one(('vals', 'values', 'val', 'value'), 3, 0.98)}={values}")
+            parts.append(f"{self._pick(('vals', 'values', 'val', 'value'), 3, 0.98)}={values}")
         if random.random() < 0.4:
             parts.append(self._assignments(own))
         if random.random() < 0.3:
             known = random.choice(keys).partition(".")[0] + random.choice(("", ".descending", ",hitcount"))
-            parts.append(f"sort={known if random.random() < 0.6 else self._one(_SORTS, 10)}")
+            parts.append(f"sort={known if random.random() < 0.6 else self._pick(_SORTS, 10)}")
         if random.random() < 0.15:
-            parts.append(f"size={self._one(_SIZES, 4)}")
+            parts.append(f"size={self._pick(_SIZES, 4)}")
         if random.random() < 0.08:
             parts.append(f"name={random.choice(('n', 'n', 'm', '', 'a b'))}")
         if random.random() < 0.05:
-            parts.append(f"clock={self._one(_CLOCKS, 2)}")
+            parts.append(f"clock={self._pick(_CLOCKS, 2)}")
         if random.random() < 0.1:
-            parts.append(self._one(_WORDS, 5, 0.7))
+            parts.append(self._pick(_WORDS, 5, 0.7))
         if random.random() < 0.25:
             parts = self._with_action(parts)
         if random.random() < 0.05:
             random.shuffle(parts)
-        return ":".join([self._one(("hist", "hist", "hist ", "hists"), 2, 0.99), *parts])
+        return ":".join([self._pick(("hist", "hist", "hist ", "hists"), 2, 0.99), *parts])
 
     def _assignments(self, own: Sequence[str]) -> str:
         random = self._random
@@ -309,7 +309,7 @@ class Hists:
             names = [random.choice(_VARIABLES) for _ in range(random.choice((1, 2, 17)))]
         plain = [text for text in _EXPRESSIONS[:14] if "a1" not in text or "a1" in own]
         plain = [text for text in plain if "a2" not in text or "a2" in own]
-        assigned = [self._assigned(name, self._one((*plain, *_EXPRESSIONS), len(plain), 0.85)) for name in names]
+        assigned = [self._assigned(name, self._pick((*plain, *_EXPRESSIONS), len(plain), 0.85)) for name in names]
         return random.choice((",", ":")).join(assigned)
 
     def _with_action(self, parts: list[str]) -> list[str]:
@@ -317,11 +317,11 @@ class Hists:
         if random.random() < 0.8:
             parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
             parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
-        action = self._one(_ACTIONS, 13, 0.8)
-        if "onmax" in action:  # which of two strings lies higher is chance
+        action = self._pick(_ACTIONS, 13, 0.8)
+        if "onmax" in action:  # which of two strings has the higher address is chance
             parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
         return [*parts, action]
 
     def _assigned(self, name: str, expression: str) -> str:
-        # what a moment or a task's number goes into is shown by no other variable
+        # no other variable shows a value computed from a time or a pid
         return f"{'t' if 'common_timestamp' in expression or 'common_pid' in expression else name}={expression}"

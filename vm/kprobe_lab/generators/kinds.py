@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.grammar import Definitions
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import Call, Operation, Read, Sweep, Write
+from kprobe_lab.operations.operation import Call, Operation, Read, Sweep, Write
 
 __all__ = ["Kinds"]
 
-# each list begins with good words and goes on with near misses
+# each list begins with valid words, then come near misses
 _ATTACHED = (
     *(
         "syscalls/sys_enter_fadvise64",
@@ -176,7 +176,7 @@ _FILES_OF = {
     "u": _LISTS[:2],
     "s": ("dynamic_events", "synthetic_events"),
 }
-_TEXT = b"text".ljust(256, b"\0")  # what the memory held before is no matter then
+_TEXT = b"text".ljust(256, b"\0")  # then the old contents of the memory don't matter
 _QUIET = ("fadvise64", "ksys_", "swapon", "g/", "g.", "module_", "busybox", "synthetic")  # only the campaign does these
 _SILENT = "n"  # a group that nobody enables, for events that other tasks would fire
 
@@ -223,8 +223,8 @@ class Kinds:
                 operations.append(random.choice((Read(random.choice(_LISTS)), Sweep(kinds=True), Read("trace"))))
         return [*operations, Sweep(kinds=True), Read("trace")]
 
-    def _one(self, words: Sequence[str], usual: int, chance: float = 0.8) -> str:
-        """One of the first `usual` words mostly, else any."""
+    def _pick(self, words: Sequence[str], usual: int, chance: float = 0.8) -> str:
+        """Choose mostly one of the first `usual` words, otherwise any word."""
         return self._random.choice(words[:usual] if self._random.random() < chance else words)
 
     def _definition(self) -> Operation:
@@ -240,7 +240,7 @@ class Kinds:
     def _line(self, kind: str) -> str:
         random = self._random
         if kind == "s":
-            text = f"s:{self._one(_SYNTHETIC, 3)} " + random.choice(("; ", ";", "; ", " ;")).join(
+            text = f"s:{self._pick(_SYNTHETIC, 3)} " + random.choice(("; ", ";", "; ", " ;")).join(
                 self._some(_FIELDS, 16, 1)
             )
             text = (
@@ -249,18 +249,18 @@ class Kinds:
                 else text.replace("s:", random.choice(("s", "s: ", "S:")))
             )
         elif kind == "e":
-            text = f"{self._head('e')} {self._one(_ATTACHED, 8)} {' '.join(self._some(_EVENT_FIELDS, 9))}"
+            text = f"{self._head('e')} {self._pick(_ATTACHED, 8)} {' '.join(self._some(_EVENT_FIELDS, 9))}"
             if random.random() < 0.2:
                 text += " if " + self._filters.text(("offset", "a1", "len", "u")).decode("utf-8", "surrogateescape")
         elif kind == "f":
             head = self._head(random.choice(("f", "f", "f", "f", "f10", "f0", "fx", "f-1", "f4097")))
-            text = f"{head} {self._one(_FUNCTIONS, 6)} {' '.join(self._some(_FUNCTION_ARGUMENTS, 9))}"
+            text = f"{head} {self._pick(_FUNCTIONS, 6)} {' '.join(self._some(_FUNCTION_ARGUMENTS, 9))}"
         elif kind == "t":
             text = f"{self._head(random.choice(('t', 't', 't', 't', 't1', 'tx')))} "
-            text += f"{self._one(_TRACEPOINTS, 3)} {' '.join(self._some(_TRACEPOINT_ARGUMENTS, 6))}"
+            text += f"{self._pick(_TRACEPOINTS, 3)} {' '.join(self._some(_TRACEPOINT_ARGUMENTS, 6))}"
         else:
             head = self._head(random.choice(("p", "p", "p", "r", "r", "p1", "r1", "px", "P")))
-            place = self._one(_FILES, 4) + self._one(_OFFSETS, 7)
+            place = self._pick(_FILES, 4) + self._pick(_OFFSETS, 7)
             text = f"{head} {place} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
         place = text.partition(" ")[2]
         if not any(quiet in place for quiet in _QUIET):
@@ -277,7 +277,7 @@ class Kinds:
         count = max(least, self._random.choice((0, 1, 1, 2, 3)))
         if self._random.random() < 0.01:
             count = self._random.choice((63, 64, 65, 128, 129))
-        return [self._one(words, usual, 0.92) for _ in range(count)]
+        return [self._pick(words, usual, 0.92) for _ in range(count)]
 
     def _delete(self) -> Operation:
         random = self._random

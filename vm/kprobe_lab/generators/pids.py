@@ -6,7 +6,7 @@ import os
 from random import Random
 
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import PID, Call, Make, Operation, Read, Write
+from kprobe_lab.operations.operation import PID, Call, Make, Operation, Read, Write
 
 __all__ = ["Pids"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.ways import Ways
-from kprobe_lab.sides.operation import OURS, Call, Operation, Read, Write
+from kprobe_lab.operations.operation import OURS, Call, Operation, Read, Write
 
 __all__ = ["MEMORY", "WIPE", "Traces", "zeros_on_scratch_page"]
 
@@ -90,7 +90,7 @@ class Traces:
         register = random.choice(("%di", "%si", "%dx", "%cx", "$arg1", "$arg2", "$arg3", "$arg4"))
         if place.endswith("+5"):
             register = random.choice(("%di", "%si", "%dx", "%cx"))
-        if faults and random.random() < 0.1:  # a number that can't be read: it shows what was there
+        if faults and random.random() < 0.1:  # a number that can't be read shows old contents
             return random.choice(
                 (
                     f"+0(%di):{kinds}",
@@ -139,7 +139,7 @@ class Traces:
 
 
 def zeros_on_scratch_page() -> list[Operation]:
-    """Return what zeroes the scratch page where records with a filter are made: failed reads show what it held."""
+    """Return operations that zero the scratch page of filtered records: failed reads show its old contents."""
     words = [f"w{number}=+0(%si):x64[64]" for number in range(5)]
     return [
         Write("kprobe_events", f"p:zz_wipe/w ksys_fadvise64_64 {' '.join(words)}".encode()),

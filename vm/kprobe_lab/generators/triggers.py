@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from kprobe_lab.generators.filterwords import Filters
+from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
-from kprobe_lab.sides.operation import Call, Make, Operation, Read, Write
+from kprobe_lab.operations.operation import Call, Make, Operation, Read, Write
 
 __all__ = ["Triggers"]
 

@@ -1,6 +1,6 @@
-"""The words of random definitions: each list begins with valid ones and goes on with near misses."""
+"""The words of random definitions: each list begins with valid words, then come near misses."""
 
-# Functions that nothing calls while a guest waits: an event there can be enabled and stays silent.
+# Functions that an idle guest never calls: an event there can be enabled and stays silent.
 QUIET = ("ksys_fadvise64_64", "ksys_readahead", "__x64_sys_swapon", "__x64_sys_acct", "__x64_sys_fadvise64")
 KNOWN = ("do_sys_openat2", "vfs_read", "vfs_write", "kernel_clone", *QUIET)
 ODD = (

@@ -2,79 +2,61 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import struct
 from collections.abc import Sequence
 
-from kprobe_vm.agent.tracefs import GuestFile
-from kprobe_vm.guest.workload import HEADERS, MEMORY
+from kprobe_vm.guest.workload import MEMORY, TaskPipes
 from kprobe_vm.host.cache import Cache
-from kprobe_vm.images.compiled import compiled
+from kprobe_vm.images.compiled import compiled, sources
 from kprobe_vm.machine.machine import Machine
 
 __all__ = ["MEMORY", "Actor", "Cast"]
 
-_PLACE = "bin/actor"
+_PROGRAM = "bin/actor"
+_SOURCES = [*sources("kprobe_lab.scenarios", "actor.c"), *sources("kprobe_vm.guest", "task.h")]
 _FLAGS = ("-Os", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-Wl,--build-id=none", "-s")
 _ROOM = 4000  # bytes of data that one request can carry
-_REQUEST = struct.Struct(f"<10Q{_ROOM}s")  # kind, number, six arguments, repeat, length of the data, data
-_U64 = 2**64 - 1
-_WITHIN = 60.0  # seconds in which a task has done what it was asked for
 _SETAFFINITY = 203
 
 
 class Actor:
-    """A task; every method is system calls of it, and raises OSError for what the kernel refuses."""
+    """A task of the guest; every method makes system calls in it, and raises OSError if the kernel refuses one."""
 
     def __init__(self, machine: Machine, pid: int) -> None:
-        self._requests: GuestFile = machine.files.open(f"tmp/actor.{pid}.requests", os.O_WRONLY)
-        self._answers: GuestFile = machine.files.open(f"tmp/actor.{pid}.answers", os.O_RDONLY)
+        requests = machine.files.open(f"tmp/actor.{pid}.requests", os.O_WRONLY)
+        self._pipes = TaskPipes(requests, machine.files.open(f"tmp/actor.{pid}.answers", os.O_RDONLY), _ROOM)
         self._name: bytes | None = None
         self._cpu: int | None = None
 
     def call(self, number: int, arguments: Sequence[int], data: bytes, repeat: int) -> int:
-        """Make a system call so often, after putting the data at MEMORY; return the last result, or minus the errno."""
-        return self._ask("c", number, arguments, data, repeat)
+        """Make a system call `repeat` times, with the data at MEMORY; return the last result, or minus the errno."""
+        return self._pipes.ask("c", number, arguments, data, repeat)
 
     def open(self, path: str, descriptor: int) -> None:
         """Open a file for writing."""
-        self._did(self._ask("o", descriptor, data=path.encode() + b"\0"), path)
+        self._did(self._pipes.ask("o", descriptor, data=path.encode() + b"\0"), path)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Write to a file that was opened, in as many writes as it takes."""
-        self._did(self._ask("w", descriptor, data=data), f"descriptor {descriptor}")
+        self._did(self._pipes.ask("w", descriptor, data=data), f"descriptor {descriptor}")
 
     def thread(self, pid: int) -> None:
         """Start a thread of that pid."""
-        self._did(self._ask("t", pid), f"thread {pid}")
+        self._did(self._pipes.ask("t", pid), f"thread {pid}")
 
     def be(self, name: bytes, cpu: int) -> None:
-        """Have that name, and run on that CPU."""
+        """Take that name, and run on that CPU."""
         if name != self._name:
-            self._did(self._ask("n", data=name[:15] + b"\0"), "its name")
+            self._did(self._pipes.ask("n", data=name[:15] + b"\0"), "its name")
             self._name = name
         if cpu != self._cpu:
             mask = (1 << cpu).to_bytes(8, "little")
-            self._did(min(0, self._ask("c", _SETAFFINITY, (0, len(mask), MEMORY), mask)), f"CPU {cpu}")
+            self._did(min(0, self._pipes.ask("c", _SETAFFINITY, (0, len(mask), MEMORY), mask)), f"CPU {cpu}")
             self._cpu = cpu
 
     def close(self) -> None:
-        """Let go of the task, which waits on."""
-        self._requests.close()
-        self._answers.close()
-
-    def _ask(
-        self, kind: str, number: int = 0, arguments: Sequence[int] = (), data: bytes = b"", repeat: int = 1
-    ) -> int:
-        if len(data) > _ROOM:
-            raise ValueError(f"{len(data)} bytes for a guest's task: it takes {_ROOM} at most")
-        numbers = [argument & _U64 for argument in (*arguments, *(0,) * (6 - len(arguments)))]
-        self._requests.write(_REQUEST.pack(ord(kind), number, *numbers, repeat, len(data), data), _WITHIN)
-        answer = self._answers.read(8, _WITHIN)
-        if len(answer) != 8:
-            raise ProcessLookupError(errno.ESRCH, f"the task has ended: {kind} had no answer")
-        return int.from_bytes(answer, "little", signed=True)
+        """Close the pipes to the task, which goes on waiting."""
+        self._pipes.close()
 
     @staticmethod
     def _did(result: int, what: str) -> None:
@@ -88,7 +70,7 @@ class Cast:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._actors: dict[int, Actor] = {}
-        machine.put(_PLACE, compiled(Cache.of(os.environ), __package__, "actor", _FLAGS, HEADERS).read_bytes())
+        machine.put(_PROGRAM, compiled(Cache.of(os.environ), "actor", _SOURCES, _FLAGS).read_bytes())
         machine.files.write("proc/sys/kernel/pid_max", b"4194304")
 
     def actor(self, pid: int, tgid: int | None = None) -> Actor:
@@ -103,12 +85,12 @@ class Cast:
         return found
 
     def _start(self, pid: int) -> None:
-        said = self._machine.run([f"/{_PLACE}", str(pid)]).stdout
+        said = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
         if said != b"ok\n":
             number = int(said) if said.isdigit() else 0
             raise OSError(number, f"no task can have that pid: {os.strerror(number)}", str(pid))
 
     def close(self) -> None:
-        """Let go of all tasks."""
+        """Close the pipes to all tasks."""
         for actor in self._actors.values():
             actor.close()

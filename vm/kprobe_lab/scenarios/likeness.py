@@ -1,4 +1,4 @@
-"""Two texts of one scenario without what differs by nature, so that everything else can be compared byte by byte.
+"""Removes from two texts of one scenario what differs by nature, so that the rest can be compared byte by byte.
 
 docs/reference/scenarios.md lists what that is.
 """
@@ -31,20 +31,20 @@ _ALIKE: tuple[tuple[re.Pattern[bytes], bytes | Callable[[re.Match[bytes]], bytes
     (re.compile(rb"(?m)^(\d+ \d+ )\d+ (?=type: |# |\d+ \?)"), rb"\1TIME "),
     (re.compile(rb"(?m)^([0-9a-f]{8} [0-9a-f]{8} )[0-9a-f]{16} (?=type: )"), rb"\1TIME "),
     (re.compile(rb"(?s)([\0-\xff]{3}\0[\0-\xff]{3}\0)[\0-\xff]{8}(?=type: )"), rb"\1TIME"),
-    # the number of an event, which counts those that were made before
+    # the id of an event, which depends on earlier events
     (re.compile(rb"(?<=type: )\d{3,}"), rb"ID"),
     # which CPU read the trace
     (re.compile(rb"(?m)^(# latency: .*CPU#)\d+"), rb"\1N"),
-    # that somebody else wants the CPU
+    # whether another task wants the CPU
     (re.compile(rb"(\[\d{3,}\] [.dDbX])[NnpBLbl]"), rb"\1."),
     (re.compile(rb"(-\d+ +\d+[.dDbX])[NnpBLbl](?=[^ ]{2,3} )"), rb"\1."),
     (re.compile(rb"( \d+ +\d+ )(\d+)(?= [0-9a-f]{8} [0-9a-f]{8} TIME: )"), _unhurried),
-    # where a program is, and where ftrace put code of its own
+    # addresses of programs, and of ftrace's trampolines
     (re.compile(rb"(?m)^ =>  <[0-9a-f]{16}>$"), rb" =>  <USER>"),
     (re.compile(rb"(?m)^( => )(?:0x)?ffffffffc0[0-9a-f]{6}\b.*$"), rb"\1MADE CODE"),
-    # where a record lay, which option fields shows in place of a char pointer from 6.16 on
+    # the address of a record, which option fields shows for a char pointer since 6.16
     (re.compile(rb"(?<==)\(0x[0-9a-f]{16}\)"), rb"(ADDRESS)"),
-    # the bytes behind a raw mark are what the buffer held before
+    # the bytes after a raw mark are old contents of the buffer
     (re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$"), rb"\1 BYTES"),
 )  # fmt: skip
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -59,7 +59,7 @@ def alike(text: bytes) -> bytes:
 
 
 def difference(ours: bytes, theirs: bytes) -> str:
-    """Say where two texts differ that ought to be alike; empty if they are."""
+    """Say where two texts differ that ought to be alike; "" if they are."""
     left, right = _LINE.findall(alike(ours)), _LINE.findall(alike(theirs))
     for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
         if one != other:

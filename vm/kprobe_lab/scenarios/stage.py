@@ -5,55 +5,41 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import Any
 
 from kprobe_lab.scenarios.actor import MEMORY, Actor, Cast
 from kprobe_lab.scenarios.likeness import difference
+from kprobe_sim.scenarios.rendering import Rendering
+from kprobe_sim.scenarios.rendering import render as simulated
+from kprobe_sim.scenarios.scenario import Scenario, scenario_of
+from kprobe_sim.scenarios.steps import ScenarioStep
+from kprobe_vm.agent.tracefs import GuestFile
 from kprobe_vm.guest.backend import VmTracefs, open_vm
 
 __all__ = ["Rendering", "Stage", "Unplayable", "render", "stage"]
 
-_GROUP = "kprobe.scenarios"
 _MOST_CPUS = 2
-_ROOM = 1792  # bytes of memory that are set at each call: the text, and zeroes after it
+_ROOM = 1792  # bytes of memory set at each call: the text, and zeroes after it
 _OPENAT, _FADVISE = 257, 221
 _MARKER, _RAW_MARKER = 50, 51  # descriptors
 _U32 = 2**32 - 1
-# what changes which records there are, or what is remembered of their tasks; all other options only change the text
+# options that change what is recorded, of events or of task names; all others only change the text
 _RECORDING = frozenset(["stacktrace", "userstacktrace", "record-tgid", "norecord-cmd"])
-
-
-class Rendering(NamedTuple):
-    """A trace and what belongs to it, as kprobe_sim.scenarios.rendering has it; the truth is without times."""
-
-    text: bytes
-    truth: list[dict[str, Any]]
-    formats: dict[str, str]
-    definitions: list[str]
 
 
 class Unplayable(ValueError):
     """A scenario that no guest can be made to do; the text says why."""
 
 
-def entry(name: str) -> Callable[..., Any]:
-    """Return one of the simulator's entry points.  Raises LookupError where it isn't installed."""
-    for point in entry_points(group=_GROUP, name=name):
-        found: Callable[..., Any] = point.load()
-        return found
-    raise LookupError(f"the simulator isn't installed: no {name!r} in the entry points {_GROUP}")
-
-
 class _Ground:
-    """A guest, and what it was before anything was played on it."""
+    """A guest, and its state before anything was played on it."""
 
     def __init__(self, kernel: str, cpus: int, progress: Callable[[str], None]) -> None:
         self.tracefs: VmTracefs = open_vm(f"{kernel},idle,cpus={cpus}", progress=progress)
         files = self.tracefs.machine.files
-        # who deletes a probe waits for all CPUs, which is most of the time that a scenario takes
+        # deleting a probe waits for all CPUs, which is most of the time that a scenario takes
         files.write("sys/kernel/rcu_expedited", b"1")
-        # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
+        # a probe optimized into a jump records other flags, and when that happens is chance
         files.write("proc/sys/debug/kprobes-optimization", b"0")
         self.cast = Cast(self.tracefs.machine)
         self.tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
@@ -66,7 +52,7 @@ class _Ground:
 
 @contextlib.contextmanager
 def stage() -> Iterator[Callable[..., Rendering]]:
-    """Give a function like `render` that keeps its guests until the block ends."""
+    """Yield a function like `render` that keeps its guests until the context ends."""
     stages: dict[str, Stage] = {}
 
     def play(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
@@ -87,44 +73,41 @@ class Stage:
         self._kernel = kernel
         self._progress = progress
         self._grounds: dict[int, _Ground] = {}
-        self._read = entry("read")
-        self._simulate = entry("sim")
 
     def render(self, table: Mapping[str, Any], options: Sequence[str] = (), clock: str = "local") -> Rendering:
         """Play a scenario; raise Unplayable for what no guest can do, ValueError for what isn't a scenario."""
-        simulated = self._simulated(table, options, clock)
+        expected = self._simulated(table, options, clock)
         with self._play(table) as play:
             ((_, text),) = play.texts([tuple(options)], clock)
-            formats = {path: play.tracefs.read(path).decode("latin-1") for path in simulated.formats}
+            formats = {path: play.tracefs.read(path).decode("latin-1") for path in expected.formats}
             definitions = play.tracefs.read("dynamic_events").decode("latin-1").splitlines()
-        untimed = [{key: value for key, value in one.items() if key != "timestamp"} for one in simulated.truth]
+        untimed = [{key: value for key, value in one.items() if key != "timestamp"} for one in expected.truth]
         return Rendering(text, untimed, formats, definitions)
 
     def compare(
         self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each set of options, and where the guest's text with them differs from the simulator's, or nothing.
+        """Yield each set of options, and where the guest's text differs from the simulator's, or "".
 
         The scenario is played once for all options that only change how records are shown.  Raises as `render` does;
         sets of options with which no guest shows the same are left out.
         """
-        simulated = {
+        expected = {
             options: self._simulated(table, options, clock) for options in sets if not self._why(table, options)
         }
-        if not simulated:
+        if not expected:
             raise Unplayable(self._why(table, ()) or "no set of options is left")
-        for together in self._together(table, list(simulated)):
+        for together in self._together(table, list(expected)):
             with self._play(table) as play:
                 for options, text in play.texts(together, clock):
-                    yield options, difference(simulated[options].text, text)
+                    yield options, difference(expected[options].text, text)
 
     def hold(
         self, table: Mapping[str, Any], sets: Sequence[tuple[str, ...]], clock: str = "local"
     ) -> Iterator[tuple[tuple[str, ...], str, int]]:
         """Yield what `compare` does, and how often it was played: once more where the texts differed.
 
-        Chance can make a difference that isn't there again: the kernel keeps a task's name only if nobody else is just
-        keeping one.
+        A difference can be chance: the kernel stores a task's name only if no other CPU is storing one at the moment.
         """
         differing = []
         for options, found in self.compare(table, sets, clock):
@@ -137,8 +120,8 @@ class Stage:
                 yield options, found, 2
 
     def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
-        """Return the sets of options that one guest may be played with: all, unless it has to be a new one."""
-        return list(_groups(sets).values()) if self._read(table).fresh else [sets]
+        """Return groups of options that one guest can play: all, unless the scenario needs a fresh guest."""
+        return list(_groups(sets).values()) if scenario_of(table).fresh else [sets]
 
     def close(self) -> None:
         """End the guests."""
@@ -152,17 +135,16 @@ class Stage:
         self.close()
 
     def _why(self, table: Mapping[str, Any], options: Sequence[str]) -> str:
-        why: str = self._read(table).unlike_a_guest(options)
-        return why
+        return scenario_of(table).unlike_a_guest(options)
 
-    def _simulated(self, table: Mapping[str, Any], options: Sequence[str], clock: str) -> Any:
+    def _simulated(self, table: Mapping[str, Any], options: Sequence[str], clock: str) -> Rendering:
         if reason := self._why(table, options):
             raise Unplayable(reason)
-        return self._simulate(table, self._kernel, options, clock)
+        return simulated(table, self._kernel, options, clock)
 
     @contextlib.contextmanager
     def _play(self, table: Mapping[str, Any]) -> Iterator[_Play]:
-        scenario = self._read(table)
+        scenario = scenario_of(table)
         cpus = max(scenario.cpus, 1 + max(step.cpu for step in scenario.steps))
         if cpus > _MOST_CPUS:
             raise Unplayable(f"the guests have {_MOST_CPUS} CPUs at most, not {cpus}")
@@ -180,19 +162,19 @@ class Stage:
 class _Play:
     """One scenario on a guest."""
 
-    def __init__(self, scenario: Any, ground: _Ground) -> None:
+    def __init__(self, scenario: Scenario, ground: _Ground) -> None:
         self.tracefs = ground.tracefs
-        self._place: str = ground.tracefs.machine.place
+        self._tracing: str = ground.tracefs.machine.tracefs_path
         self._scenario = scenario
         self._ground = ground
-        self._prefix: str = scenario.prefix
+        self._prefix = scenario.prefix
         self._events: list[str] = []
-        self._pipe: Any = None
+        self._pipe: GuestFile | None = None
         self._text = b""
         self._is_set = False  # there is something to undo
 
     def texts(self, sets: Sequence[tuple[str, ...]], clock: str) -> Iterator[tuple[tuple[str, ...], bytes]]:
-        """Play it for sets of options, once for those that only change how records are shown; yield what is read."""
+        """Play it for sets of options, once for those that only change how records are shown; yield each text."""
         groups = {options: [options] for options in sets} if self._scenario.reads_pipe else _groups(sets)
         for played, members in groups.items():
             self.undo()
@@ -244,8 +226,8 @@ class _Play:
             self._write("saved_cmdlines_size", b"%d" % scenario.saved_cmdlines)
         actors = [self._actor(step) for step in scenario.steps if step.what not in ("write", "read")]
         for actor in dict.fromkeys(actors):
-            actor.open(f"{self._place}/{prefix}trace_marker", _MARKER)
-            actor.open(f"{self._place}/{prefix}trace_marker_raw", _RAW_MARKER)
+            actor.open(f"{self._tracing}/{prefix}trace_marker", _MARKER)
+            actor.open(f"{self._tracing}/{prefix}trace_marker_raw", _RAW_MARKER)
         pids = {step.task.pid for step in scenario.steps}
         self._write(f"{prefix}set_event_pid", " ".join(map(str, sorted(pids))).encode())
         defined = self.tracefs.read("dynamic_events").decode("latin-1").splitlines()
@@ -256,10 +238,10 @@ class _Play:
             self._write(f"{prefix}buffer_size_kb", b"%d" % scenario.buffer_kb)
         self.tracefs.write(f"{prefix}trace", b"", truncate=True)
 
-    def _actor(self, step: Any) -> Actor:
+    def _actor(self, step: ScenarioStep) -> Actor:
         return self._ground.cast.actor(step.task.pid, step.task.tgid)
 
-    def _act(self, step: Any) -> None:
+    def _act(self, step: ScenarioStep) -> None:
         actor = self._actor(step)
         actor.be(step.task.name, step.cpu)
         match step.what:
@@ -278,7 +260,7 @@ class _Play:
             raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""
         refusals = []
         for path, data in choice:
             try:
@@ -301,7 +283,7 @@ class _Play:
                 self._text += piece
 
     def undo(self) -> None:
-        """Put the guest back as it was."""
+        """Restore the guest."""
         if not self._is_set:
             return
         tracefs, prefix, self._is_set = self.tracefs, self._prefix, False
@@ -312,11 +294,11 @@ class _Play:
             tracefs.write(f"{prefix}events/{event}/enable", b"0")
         tracefs.write(f"{prefix}set_event_pid", b"", truncate=True)
         for event in self._scenario.filters:
-            with contextlib.suppress(FileNotFoundError):  # it was to be made
+            with contextlib.suppress(FileNotFoundError):  # the event may not have been created
                 tracefs.write(f"{prefix}events/{event}/filter", b"0")
         if self._scenario.instance:
             for step in self._scenario.steps:
-                if step.what not in ("write", "read"):  # their marks hold it
+                if step.what not in ("write", "read"):  # their open trace_marker files hold the instance
                     self._actor(step).open("/dev/null", _MARKER)
                     self._actor(step).open("/dev/null", _RAW_MARKER)
             tracefs.rmdir(f"instances/{self._scenario.instance}")
@@ -344,8 +326,8 @@ def _groups(sets: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple
 def render(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
     """Play a scenario, the parsed TOML of one, on a guest that is started for it.
 
-    What is true is what the scenario says, without times.  Raises ValueError for what isn't a scenario or can't be
-    caused on a guest, and what starting a guest raises.
+    The truth is what the scenario says, without times.  Raises ValueError for what isn't a scenario or can't be caused
+    on a guest, and what starting a guest raises.
     """
     with Stage(kernel) as stage:
         return stage.render(scenario, options, clock)

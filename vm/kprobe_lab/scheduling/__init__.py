@@ -1,5 +1,5 @@
-"""Work cut into shards, done by processes of this machine or by dask's workers on many, merged as they finish.
+"""Takes work cut into shards; gives each result as it finishes, from processes of this machine or dask's workers on
+many.
 
-Uses `kprobe_vm.errors` and the standard library, and dask.distributed in `cluster` and `member`.  Start with `shard`,
-then `work`; what the shards are about is above.
+Start with `shard`, then `work`.  It doesn't know what shards are about; only `cluster` and `member` import dask.
 """

@@ -28,13 +28,13 @@ except ModuleNotFoundError:
 
 __all__ = ["Cluster"]
 
-CONNECTING = 5.0  # seconds that the scheduler has to answer
-LOOK = 2.0  # seconds between two looks at which workers there are
-WITHOUT = 30.0  # seconds without any worker, after which nobody is waited for
+CONNECTING = 5.0  # seconds within which the scheduler must answer
+LOOK = 2.0  # seconds between two checks for new workers
+WITHOUT = 30.0  # seconds to wait without any worker
 
 
 class _Handed(NamedTuple):
-    """A shard that dask has, and the addresses of the workers that may do it."""
+    """A shard that dask has, and the addresses of the workers that may run it."""
 
     shard: Shard
     workers: frozenset[str]
@@ -43,12 +43,12 @@ class _Handed(NamedTuple):
 class Cluster:
     """The workers of a scheduler that can do the work; they are asked, and may come and go.
 
-    `check` is done on each of them, and returns "" or what it lacks, with the remedy: `progress` is told, and the
+    `check` runs on each of them, and returns "" or what it lacks, with the remedy: then `progress` reports it, and the
     worker isn't used.  Raise `SchedulerUnreachable`, or `NoWorkers` if none can do it.
     """
 
     def __init__(self, address: str, check: Callable[[], str], progress: Callable[[str], None]) -> None:
-        for name in ("distributed", "distributed.client"):  # we say ourselves what goes wrong
+        for name in ("distributed", "distributed.client"):  # we report errors ourselves
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
         self._check = check
@@ -65,7 +65,7 @@ class Cluster:
         self._attempts = 0
         self._looked = self._had = time.monotonic()
         try:
-            self._look()
+            self._refresh()
             if not self._threads:
                 raise NoWorkers(self._nobody())
         except BaseException:
@@ -77,7 +77,7 @@ class Cluster:
         return sum(self._threads.values()) - len(self._running)
 
     def submit(self, shard: Shard) -> None:
-        """Let dask choose a worker for it."""
+        """Hand it to dask, which chooses a worker."""
         self._attempts += 1
         key = f"{self._work}-{shard.number}-{self._attempts}"
         workers = frozenset(self._threads)
@@ -86,7 +86,7 @@ class Cluster:
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return what has ended; raise `SchedulerLost`, or `NoWorkers` if there have been none for a while."""
+        """Return the shards that have ended; raise `SchedulerLost`, or `NoWorkers` after a while without any."""
         ended = []
         try:
             future = self._ended.get(timeout=seconds)
@@ -99,19 +99,19 @@ class Cluster:
         if self._client.status != "running":
             raise self._lost()
         if time.monotonic() - self._looked > LOOK:
-            ended += self._look()
+            ended += self._refresh()
         return ended
 
     def workers(self) -> str:
-        """Return who works, in words."""
+        """Return the number of workers, in words."""
         return f"{len(self._threads)} worker{'s' * (len(self._threads) != 1)}"
 
     def close(self) -> None:
-        """End what the workers do for us, with their guests; the workers stay."""
+        """End our part on the workers, with their guests; the workers stay."""
         if self._client.status == "running":
             self._client.cancel(list(self._running), force=True)
-            with contextlib.suppress(OSError):  # it is gone, and its workers are told so
-                present = self._client.nthreads()  # one that has gone since would be waited for
+            with contextlib.suppress(OSError):  # the scheduler is gone, and so its workers know
+                present = self._client.nthreads()  # dask would wait for a worker that has gone since
                 self._on(self._threads.keys() & present.keys(), member.leave, self._work)
         self._running.clear()
         self._client.close(timeout=CONNECTING)
@@ -126,14 +126,14 @@ class Cluster:
             return Ended(shard.number, self._address, fault="dask cancelled it")
         except Exception as error:  # on its way to the worker or back
             return Ended(shard.number, self._address, fault=f"{type(error).__name__}: {error}")
-        if end.fault == member.UNKNOWN:  # it was restarted at its old address: the next look will ask it
+        if end.fault == member.UNKNOWN:  # restarted at its old address: the next check will ask it
             self._threads.pop(end.worker, None)
         return end
 
     # ---- which workers ----
 
-    def _look(self) -> list[Ended]:
-        """Let workers that have come take part, if they can; return shards that no worker is left for."""
+    def _refresh(self) -> list[Ended]:
+        """Admit new workers that are able; return the shards that have no worker left."""
         try:
             return self._joined(self._client.nthreads())
         except OSError as error:
@@ -154,7 +154,7 @@ class Cluster:
         return self._stranded()
 
     def _able(self, addresses: list[str]) -> list[str]:
-        """Return the workers that have what the work needs; report the others."""
+        """Return the workers that are able to do the work; report the others."""
         ours, our_files = here()
         remedy = f"`pip install '.[campaign,scale]'` there, in a checkout of {ours}"
         for address, version in self._on(addresses, metadata.version, DISTRIBUTION).items():
@@ -187,14 +187,14 @@ class Cluster:
         return "\n".join([f"the dask scheduler at {self._address} has no worker that can do this", *lines])
 
     def _on(self, addresses: Iterable[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on workers; return what each says, or raises."""
+        """Call a function on workers; return each result or exception."""
         chosen = list(addresses)
         if not chosen:
             return {}
         return dict(self._client.run(function, *arguments, workers=chosen, on_error="return"))
 
     def _stranded(self) -> list[Ended]:
-        """End what waits for workers that have all gone."""
+        """End the shards whose workers have all gone."""
         stranded = [future for future, handed in self._running.items() if handed.workers.isdisjoint(self._threads)]
         for future in stranded:
             future.cancel()

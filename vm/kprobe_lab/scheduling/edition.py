@@ -1,4 +1,4 @@
-"""The edition of kprobe-sim installed here: workers with another would run other operations, or answer differently."""
+"""The edition of kprobe-sim installed here: another one would run other operations, or answer differently."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 __all__ = ["DISTRIBUTION", "files", "here"]
 
 DISTRIBUTION = "kprobe-sim"
-PACKAGES = ("kprobe_sim", "kprobe_vm")
-TEXTS = {".py", ".json", ".toml", ".c", ".lock"}  # compared as they are, other files by their length
+PACKAGES = ("kprobe_sim", "kprobe_vm", "kprobe_lab")
+TEXTS = {".py", ".json", ".toml", ".c", ".h", ".lock"}  # compared by content, other files by length
 
 
 def here() -> tuple[str, str]:
@@ -20,7 +20,7 @@ def here() -> tuple[str, str]:
 
 
 def files() -> str:
-    """Return a word that is the same where the same files of the packages are installed: a digest."""
+    """Return a digest that is equal where equal files of the packages are installed."""
     found = hashlib.sha256()
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)

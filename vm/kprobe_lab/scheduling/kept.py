@@ -1,4 +1,4 @@
-"""The things that a worker keeps from shard to shard: guests, which take seconds to start."""
+"""Keeps things of a worker from shard to shard: guests, which take seconds to start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kprobe_vm.errors import MachineClosed
 
 __all__ = ["IDLE", "Kept"]
 
-IDLE = 120.0  # seconds after which what nobody has borrowed is closed
+IDLE = 120.0  # seconds after which an unused thing is closed
 
 
 class Closeable(Protocol):
@@ -37,7 +37,7 @@ class Kept:
         self._is_closed = False
 
     def check(self) -> None:
-        """Raise `MachineClosed` if nothing is wanted of this worker any more."""
+        """Raise `MachineClosed` if this worker is no longer needed."""
         if self._is_closed:
             raise MachineClosed("the work was ended")
 
@@ -62,7 +62,7 @@ class Kept:
         self._put_back(name, item)
 
     def close(self) -> None:
-        """Close all of it, also what is lent: who has that is interrupted."""
+        """Close everything, borrowed things too, which interrupts the borrowers."""
         with self._lock:
             self._is_closed = True
             items = [*self._lent]

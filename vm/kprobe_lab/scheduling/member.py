@@ -1,4 +1,4 @@
-"""The part that runs on a worker of dask for one piece of work: its shards, and what is kept between them."""
+"""The part that runs on a worker of dask for one piece of work: it runs shards, and keeps guests between them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ async def join(work: str, dask_worker: Worker) -> None:
 
 
 async def leave(work: str, dask_worker: Worker) -> None:
-    """End a worker's part at once; what it does is interrupted."""
+    """End a worker's part at once, interrupting its shards."""
     await dask_worker.plugin_remove(name=work)
 
 
 def run(work: str, shard: Shard) -> Ended:
-    """Do a shard on the worker that runs this."""
+    """Run a shard on the worker that executes this."""
     worker: Any = get_worker()
     part: Member | None = worker.plugins.get(work)
     if part is None:

@@ -17,7 +17,7 @@ from kprobe_vm.errors import NotReady
 
 __all__ = ["Processes"]
 
-PATIENCE = 10.0  # seconds that a worker has to end its guests
+PATIENCE = 10.0  # seconds for a worker to end its guests
 PROGRAM = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -27,7 +27,7 @@ main(int(sys.argv[1]))
 
 
 class _Worker:
-    """A process of ours, which ends when it can't read from us any more."""
+    """A child process, which ends when its socket to us closes."""
 
     def __init__(self, name: str) -> None:
         ours, theirs = socket.socketpair()
@@ -37,19 +37,19 @@ class _Worker:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # which is the command's
+                stdout=subprocess.DEVNULL,  # stdout belongs to the command
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for us, who end it
+                start_new_session=True,  # Ctrl-C is for us; we end the worker
             )
         self.connection: Connection[Any, Any] = Connection(ours.detach())
 
     def end(self) -> None:
-        """Tell it to end, if it hasn't."""
+        """Tell it to end, unless it has."""
         self.connection.close()
         self.process.terminate()
 
     def wait(self) -> int:
-        """Wait until it has ended; return how."""
+        """Wait until it has ended; return how it ended."""
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -58,7 +58,7 @@ class _Worker:
 
 
 class Processes:
-    """Up to `jobs` processes, begun when there is something to do for them."""
+    """Up to `jobs` processes, started when there are shards for them."""
 
     def __init__(self, jobs: int, progress: Callable[[str], None] = lambda line: None) -> None:
         self._jobs = jobs
@@ -67,18 +67,18 @@ class Processes:
         self._begun = 0
 
     def free(self) -> int:
-        """Return how many more shards can be begun now."""
+        """Return how many more shards can be started now."""
         return self._jobs - sum(worker.shard is not None for worker in self._workers)
 
     def submit(self, shard: Shard) -> None:
-        """Let a worker do it that has nothing to do, or a new one."""
+        """Give it to an idle worker, or to a new one."""
         worker = next((worker for worker in self._workers if worker.shard is None), None) or self._another()
         worker.shard = shard
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then it is lost, which `wait` sees
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the worker is lost, which `wait` notices
             worker.connection.send(shard)
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return what has ended; raise `NotReady` if this machine lacks what the shards need."""
+        """Return the shards that have ended; raise `NotReady` if this machine lacks what they need."""
         ready = wait([worker.connection for worker in self._workers], seconds)
         ended = []
         for worker in [worker for worker in self._workers if worker.connection in ready]:
@@ -92,7 +92,7 @@ class Processes:
                 continue
             worker.shard = None
             end: Ended = message._replace(worker=worker.name)
-            if end.is_not_ready:  # so is every other worker
+            if end.is_not_ready:  # every other worker lacks it, too
                 error = NotReady(end.fault)
                 error.exit_status = end.status
                 raise error
@@ -100,7 +100,7 @@ class Processes:
         return ended
 
     def workers(self) -> str:
-        """Return who works, in words."""
+        """Return the number of workers, in words."""
         return "" if self._jobs == 1 else f"{self._jobs} workers"
 
     def close(self) -> None:

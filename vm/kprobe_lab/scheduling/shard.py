@@ -14,15 +14,15 @@ __all__ = ["Ended", "Shard", "attempt"]
 class Shard(Protocol):
     """A value that can be pickled; `str` of it says what it is.
 
-    What comes of it is one as well, and the same whichever worker does it, and however often.
+    Its result is one as well, and doesn't depend on the worker or on repetition.
     """
 
     @property
     def number(self) -> int:
-        """What it is known by among the shards of the work, from 0."""
+        """Its number among the shards of the work, from 0."""
 
     def run(self, kept: Kept) -> Any:
-        """Do it, with what the worker has kept."""
+        """Run it with what the worker has kept."""
 
 
 class Ended(NamedTuple):
@@ -32,15 +32,15 @@ class Ended(NamedTuple):
     worker: str
     result: Any = None
     fault: str = ""
-    status: int = MachineError.exit_status  # what a command ends with for that fault
+    status: int = MachineError.exit_status  # exit status of a command for that fault
     is_not_ready: bool = False  # the worker's host lacks something
 
 
 def attempt(shard: Shard, kept: Kept, worker: str) -> Ended:
-    """Do a shard; whatever it raises is its end."""
+    """Run a shard; an exception becomes its end."""
     try:
         return Ended(shard.number, worker, shard.run(kept))
-    except MachineError as error:  # errors don't all survive pickling
+    except MachineError as error:  # not all errors survive pickling
         return Ended(shard.number, worker, None, str(error), error.exit_status, isinstance(error, NotReady))
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]

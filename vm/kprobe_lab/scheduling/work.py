@@ -12,45 +12,45 @@ from kprobe_vm.errors import ShardFailed
 __all__ = ["ATTEMPTS", "Scheduler", "ends"]
 
 ATTEMPTS = 3  # at each shard
-GIVEN_UP = 3  # shards that were given up one after the other end the work
-TICK = 0.5  # seconds between two looks at whether more is to be done
+GIVEN_UP = 3  # consecutive failed shards that end the work
+TICK = 0.5  # seconds between two checks for more work
 
 
 class Scheduler(Protocol):
-    """Workers that do shards: processes, or those of another engine."""
+    """Runs shards on workers: processes, or those of another engine."""
 
     def free(self) -> int:
-        """Return how many more shards can be begun now."""
+        """Return how many more shards can be started now."""
 
     def submit(self, shard: Shard) -> None:
-        """Let a worker do it."""
+        """Give it to a worker."""
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return what has ended since the last time, after that many seconds at most; raise `MachineError`.
+        """Return the shards that have ended since the last call, waiting at most so long; raise `MachineError`.
 
-        A lost worker is the end of what it was doing, or the shard goes on elsewhere; either way it ends once.
+        A lost worker ends its shard, or the shard continues elsewhere; either way it ends once.
         """
 
     def workers(self) -> str:
         """Return who works, in words: "3 workers"."""
 
     def close(self) -> None:
-        """End at once what still runs, guests included."""
+        """End everything that still runs at once, guests included."""
 
 
 def ends(
     scheduler: Scheduler, shards: Iterable[Shard], progress: Callable[[str], None] = lambda line: None
 ) -> Iterator[Ended]:
-    """Yield the end of each shard as it comes; one with a fault has had all its attempts.
+    """Yield the end of each shard as it comes; a faulty one has used all its attempts.
 
-    Shards are taken one ahead of the workers, so that whoever gives them can stop at any time.  Raise `ShardFailed` if
+    Shards are taken one ahead of the workers, so that their source can stop at any time.  Raise `ShardFailed` if
     nothing but faults comes.
     """
     source = iter(shards)
     again: deque[Shard] = deque()
     running: dict[int, Shard] = {}
     attempts: Counter[int] = Counter()
-    given_up = GIVEN_UP - 1  # the first of all has to succeed
+    given_up = GIVEN_UP - 1  # the very first shard has to succeed
 
     def following() -> Shard | None:
         return again.popleft() if again else next(source, None)

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(descriptor: int) -> None:
-    """Do the shards that come over a socket, and send what came of each, and lines about what is being done."""
+    """Run the shards that come over a socket; send each result, and lines of progress."""
     signal.signal(signal.SIGTERM, _end)
     connection: Connection[Any, Any] = Connection(descriptor)
     sending = threading.Lock()
@@ -28,7 +28,7 @@ def main(descriptor: int) -> None:
             connection.send(message)
 
     def tell(line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody is there to read it; the main thread will be told
+        with contextlib.suppress(OSError):  # the reader has gone, and the main thread will notice
             send(line)
 
     kept = Kept(tell)
@@ -45,12 +45,12 @@ def main(descriptor: int) -> None:
 
 
 def _end(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt the ending of guests
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the ending of guests
     sys.exit(128 + signal.SIGTERM)
 
 
 def _receive(connection: Connection[Any, Any], shards: queue.SimpleQueue[Shard]) -> None:
-    """Take shards; when whoever gives them is gone, let the main thread end what it is doing."""
+    """Receive shards; when their source has gone, interrupt the main thread."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             shards.put(connection.recv())

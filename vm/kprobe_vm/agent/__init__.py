@@ -1,6 +1,5 @@
-"""The agent, process 1 of a guest, and the host's end of the line to it.
+"""Takes requests and gives the replies of the agent, process 1 of a guest; holds the agent's source, too.
 
-Knows no QEMU: a socket that speaks the protocol is all it needs.  Uses `host`.
-Start with the head of `agent.c`, which is the protocol, then `channel`; `tracefs` and `process` are what is asked
-over it.
+Knows no QEMU: a socket that speaks the protocol is all it needs.  Uses `host`.  Start with `protocol.h`, then
+`channel`; `tracefs` and `process` make its requests.
 """

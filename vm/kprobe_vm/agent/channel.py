@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from errno import EFBIG
 
-from kprobe_vm.agent.frames import WINDOW, Broken, Decoder, Frame, Hello, Op, Reply, encode
+from kprobe_vm.agent.frames import WINDOW, Decoder, Frame, Hello, Op, ProtocolError, Reply, encode
 from kprobe_vm.agent.line import Connection
 from kprobe_vm.agent.request import LARGEST, Request
 from kprobe_vm.errors import ChannelClosed, MachineDied
@@ -19,9 +19,9 @@ from kprobe_vm.host.pace import Deadline, Pace
 
 __all__ = ["CANCEL_DEADLINE", "Channel", "Request"]
 
-# Seconds, as the guest is given them:
-CANCEL_DEADLINE = 10.0  # in which an interruptible system call must have ended after a cancel
-SEND_DEADLINE = 20.0  # that the guest may take no bytes
+# Seconds, counted as the guest gets them:
+CANCEL_DEADLINE = 10.0  # within which an interruptible system call must end after a cancel
+SEND_DEADLINE = 20.0  # for which the guest may accept no bytes
 _NUMBERS = 0xFFFFFFFF
 TURN = 0.5  # after which a waiting sender or receiver looks at the state again
 
@@ -30,10 +30,10 @@ class Channel:
     """The one connection to an agent.
 
     `lost` is called by the reading thread when the other side has closed, and returns the error that says why; all
-    waiting requests and all later ones raise that.  What no agent sends is such an end, and the error's cause tells
-    what it was.  `stuck` is called when a system call can't be interrupted.  `patience` is how many seconds the guest
-    may take to end a call that was cancelled, and to take any bytes; all deadlines count as `pace` does.  `greets` is
-    false where the agent has said hello to somebody before.
+    waiting requests and all later ones raise that.  Bytes that no agent sends end the connection too, and the error's
+    cause says what they were.  `stuck` is called when a system call can't be interrupted.  `patience` is how many
+    seconds the guest may take to end a call that was cancelled, and to take any bytes; all deadlines count as `pace`
+    does.  `greets` is false where the agent has said hello to somebody before.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Channel:
         self._greeted = threading.Condition()
         self.hello: Hello | None = None
         self.failure: MachineDied | None = None
-        self.heard = time.monotonic()  # when the last frame came
+        self.last_frame = time.monotonic()  # when the last frame came
         self._reader = threading.Thread(target=self._read, name="kprobe-vm channel", daemon=True)
         self._reader.start()
 
-    # ---- for those who ask ----
+    # ---- requests ----
 
     def wait_hello(self, deadline: float) -> Hello:
         """Wait for the agent's first words; raise `TimeoutError` after `deadline` seconds, or the failure."""
@@ -117,11 +117,11 @@ class Channel:
         return self._wait(request, lambda: end - time.monotonic())
 
     def wait_patiently(self, request: Request, deadline: float) -> bool:
-        """Wait as `wait` does, so many seconds as the guest is given them."""
+        """Wait as `wait` does; the deadline counts seconds as the guest gets them."""
         return self._wait(request, Deadline(self._pace, deadline).left)
 
     def wait_started(self, request: Request, timeout: float) -> bool:
-        """Wait until a stream is open or a process runs (or the request has ended); return whether it came to that."""
+        """Wait until a stream is open or a process runs; return whether it does, or the request has ended."""
         end = Deadline(self._pace, timeout)
 
         def came() -> bool:
@@ -137,7 +137,7 @@ class Channel:
         return came()
 
     def give_credit(self, request: Request, least: int = WINDOW // 2) -> bool:
-        """Let the agent send as much again as was received, if that is at least `least` bytes."""
+        """Give the agent credit for the bytes received, if they are at least `least`."""
         with request.changed:
             amount = request.uncredited
             if amount < least or request.done:
@@ -152,7 +152,7 @@ class Channel:
             self._transmit(encode(self._number(), Op.CANCEL, request.id.to_bytes(4, "little")))
 
     def settle(self, request: Request, what: str) -> None:
-        """Cancel a request, and wait for its end; raise what `stuck` says of one that doesn't end, and is forgotten."""
+        """Cancel a request, and wait for its end; if it doesn't end, forget it and raise what `stuck` says."""
         self.cancel(request)
         end = Deadline(self._pace, self._cancel_deadline)
         with request.changed:
@@ -166,7 +166,7 @@ class Channel:
             raise self._given_up(self._stuck(f"{what}, and could not be cancelled"))
 
     def forget(self, request: Request) -> None:
-        """Ignore whatever else comes for a request."""
+        """Ignore all further replies to a request."""
         with self._lock:
             self._pending.pop(request.id, None)
 
@@ -176,7 +176,7 @@ class Channel:
         return bool(self._pending)
 
     def fail(self, error: MachineDied) -> None:
-        """Make every waiting and every later request raise this error; the first failure stands."""
+        """Make every waiting and every later request raise this error; the first failure counts."""
         with self._lock:
             if self.failure is not None:
                 return
@@ -198,7 +198,7 @@ class Channel:
             self._reader.join(5)
         self._socket.close()
 
-    # ---- within ----
+    # ---- internals ----
 
     def _wait(self, request: Request, left: Callable[[], float] | None) -> bool:
         source = request.stream or request
@@ -217,7 +217,7 @@ class Channel:
                     raise failure.again()
                 if held > LARGEST:
                     raise OSError(EFBIG, os.strerror(EFBIG))
-                # one whose output never ends has a deadline all the same
+                # endless output doesn't extend the deadline
                 if left is not None and left() <= 0:
                     return False
                 self.give_credit(source)
@@ -266,11 +266,11 @@ class Channel:
         cause: Exception | None = None
         try:
             self._read_frames()
-        except Broken as error:
+        except ProtocolError as error:
             reason, cause = f"broken protocol: {error}", error
         except OSError as error:
             reason, cause = os.strerror(error.errno or 0), error
-        except Exception as error:  # whatever the other side has brought about, nobody must wait for it
+        except Exception as error:  # whatever the other side caused, nobody must go on waiting
             reason, cause = f"broken protocol: {error!r}", error
         if self.failure is None:
             try:
@@ -289,7 +289,7 @@ class Channel:
                 continue
             if not data:
                 return
-            self.heard = time.monotonic()
+            self.last_frame = time.monotonic()
             for frame in decoder.feed(data):
                 self._take(frame)
 
@@ -298,11 +298,11 @@ class Channel:
             self._take_hello(frame)
             return
         if frame.kind not in (Reply.DONE, Reply.DATA) or not frame.id <= min(self._last, _NUMBERS):
-            raise Broken(f"frame of kind {frame.kind} for request {frame.id}")
+            raise ProtocolError(f"frame of kind {frame.kind} for request {frame.id}")
         with self._lock:
             request = self._pending.get(frame.id)
         if request is None:
-            return  # late: nobody waits for it any more
+            return  # late: nobody waits for this reply any more
         with request.changed:
             is_awaited = request.take(frame.kind, frame.payload)
             if request.done:
@@ -312,7 +312,7 @@ class Channel:
 
     def _take_hello(self, frame: Frame) -> None:
         if not self._greets or self.hello is not None or frame.id:
-            raise Broken("a second hello")
+            raise ProtocolError("a second hello")
         hello = Hello.parse(frame.payload)
         with self._greeted:
             self.hello = hello

@@ -1,6 +1,6 @@
 """The frames that host and agent exchange: u32 payload length, u32 request id, u8 kind, payload; little endian.
 
-`agent.c` is the other reader and writer of these; its head comment says what each side may expect.
+The agent is the other reader and writer; `protocol.h` says what each side may expect.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["FRAME_CAP", "PROTOCOL", "WINDOW", "Broken", "Data", "Decoder", "Frame", "Hello", "Op", "Reply", "encode"]
+__all__ = [
+    *("FRAME_CAP", "PROTOCOL", "WINDOW", "Data", "Decoder", "Frame", "Hello", "Op", "ProtocolError", "Reply", "encode"),
+]
 
 PROTOCOL = 4
 FRAME_CAP = 1 << 20  # bytes of payload that either side accepts
@@ -66,7 +68,7 @@ class Data(IntEnum):
     ERR = 2
 
 
-class Broken(Exception):
+class ProtocolError(Exception):
     """The other side broke the protocol."""
 
 
@@ -79,32 +81,32 @@ class Frame(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """What the agent says of itself and its kernel when it starts."""
+    """What the agent reports about itself and its kernel when it starts."""
 
     release: str  # uname -r
     version: str  # uname -v
     page_size: int
     cpus: int
-    tracing: str = "/sys/kernel/tracing"  # where the tracefs is: before 4.1 below debugfs
-    port: str = "virtio"  # by which the agent speaks, or "serial"
+    tracing: str = "/sys/kernel/tracing"  # the directory of the tracefs: before 4.1 below debugfs
+    port: str = "virtio"  # the port that the agent uses, or "serial"
 
     @classmethod
     def parse(cls, payload: bytes) -> Hello:
-        """Read a HELLO frame; raise `Broken` if the agent speaks another protocol."""
+        """Read a HELLO frame; raise `ProtocolError` if the agent speaks another protocol."""
         try:
             protocol, page_size, cpus, _window = struct.unpack_from("<IIII", payload)
         except struct.error as error:
-            raise Broken(f"unreadable hello {payload[:64]!r}") from error
+            raise ProtocolError(f"unreadable hello {payload[:64]!r}") from error
         if protocol != PROTOCOL:
-            raise Broken(f"the agent speaks protocol {protocol}, not {PROTOCOL}")
+            raise ProtocolError(f"the agent speaks protocol {protocol}, not {PROTOCOL}")
         try:
             release, version, tracing, port, rest = payload[16:].decode("ascii").split("\0")
         except ValueError as error:
-            raise Broken(f"unreadable hello {payload[:64]!r}") from error
+            raise ProtocolError(f"unreadable hello {payload[:64]!r}") from error
         if rest or not release or max(len(release), len(version)) > UTS_LENGTH or not (release + version).isprintable():
-            raise Broken(f"unreadable hello {payload[:64]!r}")
+            raise ProtocolError(f"unreadable hello {payload[:64]!r}")
         if not _PLACE.fullmatch(tracing) or port not in ("virtio", "serial"):
-            raise Broken(f"unreadable hello {payload[:64]!r}")
+            raise ProtocolError(f"unreadable hello {payload[:64]!r}")
         return cls(release, version, page_size, cpus, tracing, port)
 
 
@@ -125,7 +127,7 @@ class Decoder:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> Iterable[Frame]:
-        """Return the frames that are complete with these bytes; raise `Broken` at one that is too long."""
+        """Return the frames that are complete with these bytes; raise `ProtocolError` at one that is too long."""
         held = self._held
         held += data
         frames = []
@@ -133,7 +135,7 @@ class Decoder:
         while len(held) - at >= _HEADER.size:
             length, request, kind = _HEADER.unpack_from(held, at)
             if length > FRAME_CAP + 16:
-                raise Broken(f"frame of {length} bytes, kind {kind}")
+                raise ProtocolError(f"frame of {length} bytes, kind {kind}")
             end = at + _HEADER.size + length
             if len(held) < end:
                 break

@@ -1,8 +1,8 @@
 """The line to the agent: QEMU's virtio port, or its second serial port where the guest's kernel has no virtio port.
 
-Which it is the agent finds out, and whichever of them speaks first is the line.  On the serial port there are packets
-around what is said, which `agent.c` tells of at its head: the guest's tty drops what it has no room for, so one packet
-waits for the answer to the last; and each has a checksum.
+The agent chooses one of them; the one that speaks first is the line.  The serial port carries packets, which
+`protocol.h` describes: the guest's tty drops what it has no room for, so each packet waits for the answer to the last
+one, and each has a checksum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import zlib
 from typing import Protocol
 
-from kprobe_vm.agent.frames import Broken
+from kprobe_vm.agent.frames import ProtocolError
 
 __all__ = ["LINE_MOST", "Connection", "Either", "SerialLine"]
 
@@ -43,7 +43,7 @@ def _packet(kind: int, payload: bytes) -> bytes:
 class SerialLine:
     """A serial port as a socket: `send` and `recv` carry the payloads of packets.
 
-    `recv` is called by one thread, on and on, as it is what learns of answers; `send` by one at a time.
+    One thread calls `recv` continuously, as only it sees the answers; one thread at a time calls `send`.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -55,12 +55,12 @@ class SerialLine:
         self._over = False
 
     def settimeout(self, value: float | None, /) -> None:
-        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        """Set the seconds that `send` and `recv` wait before they raise `TimeoutError`."""
         self._timeout = value
         self._socket.settimeout(value)
 
     def send(self, data: memoryview, /) -> int:
-        """Send what fits a packet, when the last one has come; return how much that is."""
+        """Send as much as fits a packet, once the last one was answered; return how much that is."""
         with self._answered:
             if not self._answered.wait_for(lambda: not self._waits or self._over, self._timeout):
                 raise TimeoutError("the guest has not taken the last packet")
@@ -72,7 +72,7 @@ class SerialLine:
         return len(part)
 
     def recv(self, size: int, /) -> bytes:
-        """Return what came, b"" at the end; raise `Broken` at what no agent sends, or if the guest was sent that."""
+        """Return what arrived, b"" at the end; raise `ProtocolError` for a damaged packet, in either direction."""
         while True:
             try:
                 data = self._socket.recv(size)
@@ -87,27 +87,27 @@ class SerialLine:
             try:
                 if payload := self.take(data):
                     return payload
-            except Broken:
+            except ProtocolError:
                 self._end()
                 raise
 
     def take(self, data: bytes) -> bytes:
-        """Return the payloads of the packets that are complete with these bytes; raise `Broken` at a damaged one."""
+        """Return the payloads of packets that these bytes complete; raise `ProtocolError` at a damaged one."""
         self._held += data
         payload = b""
         at = 0
         while len(self._held) - at >= _HEAD.size:
             magic, kind, length, checksum = _HEAD.unpack_from(self._held, at)
             if magic != _MAGIC or kind not in (_DATA, _ACK, _BAD) or length > LINE_MOST:
-                raise Broken(f"no packet on the serial port: {bytes(self._held[at : at + 32])!r}")
+                raise ProtocolError(f"no packet on the serial port: {bytes(self._held[at : at + 32])!r}")
             end = at + _HEAD.size + length
             if len(self._held) < end:
                 break
             part = bytes(self._held[at + _HEAD.size : end])
             if zlib.crc32(part, zlib.crc32(self._held[at + 1 : at + 4])) != checksum:
-                raise Broken(f"a packet of {length} bytes came damaged through the serial port")
+                raise ProtocolError(f"a packet of {length} bytes came damaged through the serial port")
             if kind == _BAD:
-                raise Broken(f"the guest says of the serial port: {part.decode('ascii', 'replace')}")
+                raise ProtocolError(f"the guest says of the serial port: {part.decode('ascii', 'replace')}")
             if kind == _ACK:
                 with self._answered:
                     self._waits = False
@@ -133,9 +133,9 @@ class SerialLine:
 
 
 class Either:
-    """The two ports that a guest may have; the first that speaks is the line, and the other is closed then.
+    """The two ports that a guest may have; the first that speaks becomes the line, and the other is closed.
 
-    `port` is which it is, where that is known beforehand: nobody need have spoken then.
+    `port` names the line if it is known in advance, so that it can be used at once.
     """
 
     def __init__(self, virtio: socket.socket | None, serial: socket.socket, *, port: str = "") -> None:
@@ -149,19 +149,19 @@ class Either:
             self._choose(port)
 
     def settimeout(self, value: float | None, /) -> None:
-        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        """Set the seconds that `send` and `recv` wait before they raise `TimeoutError`."""
         self._timeout = value
         if self._chosen is not None:
             self._chosen.settimeout(value)
 
     def send(self, data: memoryview, /) -> int:
-        """Send some of it; return how much.  Before anybody has spoken there is no way to: `TimeoutError`."""
+        """Send some of it; return how much.  Raise `TimeoutError` before either port has spoken."""
         if self._chosen is None:
             raise TimeoutError("the agent has not spoken yet")
         return self._chosen.send(data)
 
     def recv(self, size: int, /) -> bytes:
-        """Return what came, b"" at the end."""
+        """Return what arrived, b"" at the end."""
         while self._chosen is None:
             with self._lock:
                 waiting = {end.fileno(): name for name, end in self._candidates.items() if end.fileno() >= 0}
@@ -186,7 +186,7 @@ class Either:
                 end.shutdown(how)
 
     def close(self) -> None:
-        """Let go of what is left of both."""
+        """Close what is left of both."""
         with self._lock:
             for end in self._candidates.values():
                 end.close()

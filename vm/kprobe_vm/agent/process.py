@@ -23,9 +23,9 @@ _CAPTURE, _PIPED = 1, 2
 class GuestProcess:
     """A program that was started in the guest; `pid` is its process id there.
 
-    Its standard input is a file of the guest, or None: what `feed` is given.  What it started and left behind goes on,
-    but isn't waited for.  With `capture` its output is collected as `wait` goes on; a program that writes more than 256
-    KiB while nobody waits for it blocks, as with a pipe.
+    Its standard input is a file of the guest, or None for what `feed` is given.  Processes that it leaves behind go on,
+    but nothing waits for them.  With `capture` its output is collected during `wait`; a program that writes more than
+    256 KiB while nobody waits for it blocks, as with a pipe.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class GuestProcess:
             self._channel.give_credit(request)
 
     def feed(self, data: bytes) -> None:
-        """Write to its standard input, of which b"" is the end; return once that has room for all of it.
+        """Write to its standard input, or end it with b""; return once the pipe has taken all of it.
 
-        Raise `BrokenPipeError` if nobody reads there any more.
+        Raise `BrokenPipeError` if nobody reads it any more.
         """
         request = self._channel.send(Op.INPUT, self._request.id.to_bytes(4, "little"), data)
         self._channel.wait(request, None)
@@ -111,7 +111,7 @@ class GuestProcess:
             refuse(request, self.args[0])
 
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
-        """Send a signal to it and what it started (its process group); nothing if it has ended."""
+        """Send a signal to its process group; do nothing if it has ended."""
         request = self._channel.call(
             Op.KILL, struct.pack("<Ii", self._request.id, signal_number), deadline=self._deadline
         )
@@ -119,7 +119,7 @@ class GuestProcess:
             refuse(request, self.args[0])
 
     def settle(self) -> None:
-        """Wait for the end of a program that was killed, and let nothing more come of it."""
+        """Wait for the end of a killed program, and ignore its further replies."""
         self._channel.settle(self._request, f"{self.args[0]} was killed and has not ended")
 
     def _output(self, which: Data) -> bytes:

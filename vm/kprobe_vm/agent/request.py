@@ -1,6 +1,6 @@
-"""One request to the agent, and the replies that it may get: anything else breaks the protocol.
+"""One request to the agent, and the replies that it may get; anything else breaks the protocol.
 
-Whoever uses an answer relies on what is checked here, so that no answer, however odd, goes further than the channel.
+All replies are checked here, so that no odd one gets beyond the channel.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import struct
 import threading
 
-from kprobe_vm.agent.frames import WINDOW, Broken, Data, Op, Reply
+from kprobe_vm.agent.frames import WINDOW, Data, Op, ProtocolError, Reply
 from kprobe_vm.errors import MachineDied
 
 __all__ = ["LARGEST", "Request"]
@@ -27,8 +27,8 @@ _WITH_TAIL = (Op.READ_FILE, Op.READ_EACH, Op.STREAM, Op.READ, Op.STAT, Op.PING)
 class Request:
     """One request that was sent, and what has come back so far.
 
-    `payload` is what goes with it: a READ's answer is no longer than was asked for, a READ_EACH's has as many files.
-    `stream` is what a LOOK is for: who waits for the look is woken by both, and must go on giving the stream credit.
+    `payload` limits the reply: a READ's is no longer than requested, a READ_EACH's has as many files.  `stream` is the
+    stream of a LOOK: both wake the thread that waits for the look, which must go on giving the stream credit.
     """
 
     __slots__ = (
@@ -47,11 +47,11 @@ class Request:
         self.tail = b""  # the data of the DONE frame
         self.out: dict[int, bytearray] = {}  # by enum Data
         self.started: bytes | None = None
-        self.received = 0  # bytes of output that have come in all
-        self.uncredited = 0  # bytes that were received and not yet given back as credit
+        self.received = 0  # bytes of output so far
+        self.uncredited = 0  # bytes received and not yet credited
         self.failure: MachineDied | None = None
-        self.texts: list[bytes | None] = []  # of a READ_EACH that has ended: None is a file that was refused
-        self._most = 0  # bytes that were asked for, or files; of a LOOK what its stream had received before
+        self.texts: list[bytes | None] = []  # of a READ_EACH that has ended: None for a file that was refused
+        self._most = 0  # bytes or files requested; of a LOOK, what its stream had received before
         if op is Op.READ:
             self._most = int.from_bytes(payload[4:8], "little")
         elif op is Op.READ_EACH:
@@ -61,52 +61,52 @@ class Request:
 
     @property
     def held(self) -> int:
-        """The bytes of output that nobody has taken yet."""
+        """The number of bytes of output that nobody has taken yet."""
         return sum(map(len, self.out.values()))
 
     @property
     def is_due(self) -> bool:
-        """Whether so much was received that the agent should be given credit again."""
+        """Whether enough was received to give the agent credit again."""
         return self.uncredited >= WINDOW // 2 and not self.done
 
     def take(self, kind: int, payload: bytes) -> bool:
-        """Take a frame in; return whether somebody may wait for it.  Raise `Broken`.  The caller holds `changed`."""
+        """Take a frame; return whether anyone may wait for it.  Raise `ProtocolError`.  The caller holds `changed`."""
         if kind == Reply.DONE:
             self._take_done(payload)
             return True
         if len(payload) < 1 or self.op not in _WITH_OUTPUT:
-            raise Broken(f"data of {len(payload)} bytes for {self.op.name}")
+            raise ProtocolError(f"data of {len(payload)} bytes for {self.op.name}")
         which = payload[0]
         if which == Data.STARTED:
             self._take_started(payload[1:])
             return True
         if which not in (Data.OUT, Data.ERR) or (which == Data.ERR and self.op is not Op.RUN) or len(payload) < 2:
-            raise Broken(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
+            raise ProtocolError(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
         if self.op in (Op.STREAM, Op.RUN) and self.started is None:
-            raise Broken(f"output of {self.op.name} before its start")
+            raise ProtocolError(f"output of {self.op.name} before its start")
         self.received += len(payload) - 1
         self.uncredited += len(payload) - 1
         if self.uncredited > WINDOW:
-            raise Broken(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
+            raise ProtocolError(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
         self.out.setdefault(which, bytearray()).extend(memoryview(payload)[1:])
-        return self.eager or self.uncredited >= WINDOW // 2  # else nobody need wake for that
+        return self.eager or self.uncredited >= WINDOW // 2  # otherwise nobody needs to wake up
 
     def _take_started(self, pid: bytes) -> None:
         if self.op not in (Op.STREAM, Op.RUN) or self.started is not None:
-            raise Broken(f"an unexpected start of {self.op.name}")
+            raise ProtocolError(f"an unexpected start of {self.op.name}")
         if len(pid) != (4 if self.op is Op.RUN else 0):
-            raise Broken(f"a start of {self.op.name} with {len(pid)} bytes")
+            raise ProtocolError(f"a start of {self.op.name} with {len(pid)} bytes")
         if self.op is Op.RUN and not 0 < int.from_bytes(pid, "little") <= _INT_MAX:
-            raise Broken(f"process id {int.from_bytes(pid, 'little')}")
+            raise ProtocolError(f"process id {int.from_bytes(pid, 'little')}")
         self.started = pid
 
     def _take_done(self, payload: bytes) -> None:
         if len(payload) < _RESULT.size:
-            raise Broken("short DONE")
+            raise ProtocolError("short DONE")
         (result,) = _RESULT.unpack_from(payload)
         tail = payload[_RESULT.size :]
         if not self._is_possible(result, tail):
-            raise Broken(f"{self.op.name} can't end with {result} and {len(tail)} bytes")
+            raise ProtocolError(f"{self.op.name} can't end with {result} and {len(tail)} bytes")
         self.result = result
         self.tail = tail
         self.done = True
@@ -132,7 +132,7 @@ class Request:
                 return result <= _POLL_MASK
             case Op.RUN:
                 return self.started is not None and result < 2**16 and (os.WIFEXITED(result) or os.WIFSIGNALED(result))
-            case Op.LOOK:  # 1 comes after the data that it tells of
+            case Op.LOOK:  # 1 comes after the data that it reports
                 return result == 0 or (result == 1 and self.stream is not None and self.stream.received > self._most)
             case Op.LSEEK:
                 return True
@@ -141,7 +141,7 @@ class Request:
 
 
 def _texts(answer: bytes) -> list[bytes | None] | None:
-    """Split a READ_EACH's answer, texts after their lengths; minus an errno has no text.  None if it isn't whole."""
+    """Split a READ_EACH's reply: texts after their lengths; a negative errno has no text.  None if it is incomplete."""
     found: list[bytes | None] = []
     at = 0
     while at < len(answer):

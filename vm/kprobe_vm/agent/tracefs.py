@@ -78,7 +78,7 @@ class GuestFile:
         return request.result
 
     def interrupt(self) -> None:
-        """Make every call that blocks on this file end with EINTR."""
+        """End every call that blocks on this file with EINTR."""
         with self._lock:
             blocked = list(self._blocked)
         for request in blocked:
@@ -110,7 +110,7 @@ class GuestFile:
             self._blocked.add(request)
         try:
             if not self._channel.wait(request, timeout):
-                # what it read in the meantime must not be lost
+                # what it has read meanwhile must not be lost
                 self._channel.settle(request, f"{op.name.lower()} has not ended in {timeout or 0:.1f} s")
                 if request.result == -errno.EINTR:
                     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
@@ -123,7 +123,7 @@ class GuestFile:
 
 
 class GuestStream:
-    """A file that the agent reads on and on, such as trace_pipe: each piece arrives as the kernel gives it.
+    """A file that the agent reads continuously, such as trace_pipe: each piece arrives as the kernel returns it.
 
     At most 256 KiB wait here unread; then the agent stops reading until they are taken (a look lets some more in).
     """
@@ -140,10 +140,10 @@ class GuestStream:
         self.path = path
 
     def read(self, timeout: float | None = None) -> bytes:
-        """Return what has come, waiting for the first of it; b"" at the end of the file or after `close`.
+        """Return what has arrived, waiting for the first piece; b"" at the end of the file or after `close`.
 
-        Raise `TimeoutError` if nothing came in `timeout` seconds, with 0 if the kernel itself had nothing when it was
-        looked at; `OSError` if the kernel refused a read.
+        Raise `TimeoutError` if nothing arrived in `timeout` seconds (with 0: if the kernel itself has nothing now),
+        `OSError` if the kernel refused a read.
         """
         request = self._request
         has_looked = timeout is None or timeout > 0
@@ -164,7 +164,7 @@ class GuestStream:
                 break
             if has_looked:
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
-            has_looked = not self._look()
+            has_looked = not self._ask_for_more()
         if request.result < 0:
             refuse(request, self.path)
         return b""
@@ -173,8 +173,8 @@ class GuestStream:
         request = self._request
         return bool(request.out.get(Data.OUT)) or request.done or request.failure is not None or self._closed
 
-    def _look(self) -> bool:
-        """Have the agent look; return whether anything came of it, data or the end, which another thread may take."""
+    def _ask_for_more(self) -> bool:
+        """Make the agent look; return whether data or the end arrived, which another thread may take."""
         what = f"the look at {self.path} has not ended in {self._deadline:.0f} s"
         try:
             with self._looking:
@@ -195,7 +195,7 @@ class GuestStream:
         """Stop reading and close the file in the guest; return when that is done.  May be called from any thread."""
         request = self._request
         with request.changed:
-            self._closed = True  # again where an interrupt came before the end
+            self._closed = True  # again if an interrupt came before the end
             request.changed.notify_all()
         with contextlib.suppress(MachineDied):  # then there is nothing left to close
             self._channel.settle(request, f"the reading of {self.path} has not ended")
@@ -225,7 +225,7 @@ class GuestTracefs:
         return bytes(request.out.get(Data.OUT, b"")) + request.tail
 
     def read_each(self, paths: Iterable[str], *, most: int = 0) -> dict[str, bytes]:
-        """Return the files that can be read, by path, in one request; with `most` only what one read(2) so long gives.
+        """Return the files that can be read, by path, in one request; with `most` only one read(2) of that length each.
 
         `most` is at most 32 KiB.
         """
@@ -312,11 +312,11 @@ class GuestTracefs:
         return self._of_sys("kernel/btf/vmlinux")
 
     def blacklist(self) -> bytes:
-        """Return the list of ranges that no kprobe may be in, b"" if it isn't shown."""
+        """Return the list of ranges in which no kprobe may stand, b"" if the kernel doesn't show it."""
         return self._of_sys("kernel/debug/kprobes/blacklist")
 
     def kernel_log(self) -> Callable[[], list[str]]:
-        """Return a function that gives the lines which the guest's /dev/kmsg got since; none if it can't be read."""
+        """Return a function that returns new lines of the guest's /dev/kmsg; no lines if it can't be read."""
         try:
             if self._log is None:
                 device = GuestTracefs(self._channel, "/dev", deadline=self._deadline)
@@ -368,7 +368,7 @@ class GuestTracefs:
             request = self._channel.call(op, *parts, deadline=self._deadline)
         except TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path) from None
-        except OSError as error:  # too much of it
+        except OSError as error:  # too much data
             raise OSError(error.errno, error.strerror, path) from None
         if request.result < 0:
             refuse(request, path)

@@ -1,4 +1,4 @@
-"""The verbs of `kprobe-vm` that need more than a machine: a shell, test runs, the list, missing commands explained.
+"""The larger verbs of `kprobe-vm` take options and a machine, and give an exit status: shell, test, list, copies.
 
 Uses everything below; only `kprobe_vm.cli` imports it.  Start with `kprobe_vm.cli`.
 """

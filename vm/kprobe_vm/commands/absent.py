@@ -1,4 +1,4 @@
-"""The reason why a command can't be run in the guest, and how to install what it lacks."""
+"""Explains why a command can't run in the guest, and how to install what it lacks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["lacking"]
 
-HEAD = 256  # bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE)
+HEAD = 256  # bytes of a script that the kernel reads for its first line (BINPRM_BUF_SIZE)
 LARGEST = 1 << 16  # bytes of a program in which its loader's name is looked for
-# Programs that people run and busybox doesn't have, where the Debian package has another name.
+# Common programs that busybox lacks and whose Debian package has another name.
 PACKAGES = {
     "cc": "gcc",
     "chrt": "util-linux",
@@ -52,9 +52,9 @@ SAME = (
 
 
 def lacking(machine: Machine, command: str) -> str:
-    """Return what a command lacks in the guest and how to bring it, in one line; "" if that isn't known."""
+    """Return in one line what a command lacks in the guest and how to install it; "" if that isn't known."""
     files = machine.files
-    place = _place(machine, command)
+    place = _path_of(machine, command)
     if not place:
         package = _package(command)
         return f"the guest has only busybox's programs; --package {package} adds it" if package else ""
@@ -76,7 +76,7 @@ def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
     wanted = words[0]
     if wanted.rpartition("/")[2] == "env" and machine.files.exists(wanted.lstrip("/")):
         named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        if not named or _place(machine, named[0]):
+        if not named or _path_of(machine, named[0]):
             return ""
         wanted = named[0]
     elif machine.files.exists(wanted.lstrip("/")):
@@ -86,8 +86,8 @@ def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
     return f"{command} is a script for {wanted}, which the guest lacks{remedy}"
 
 
-def _place(machine: Machine, command: str) -> str:
-    """Return the path of a command, relative to the guest's root; "" if it is nowhere."""
+def _path_of(machine: Machine, command: str) -> str:
+    """Return the path of a command, relative to the guest's root; "" if it isn't there."""
     if "/" in command:
         places = [command.lstrip("/")]
     else:

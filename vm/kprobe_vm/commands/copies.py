@@ -22,7 +22,7 @@ PLACE = "tmp/.copies.tar"
 
 
 class Copy(NamedTuple):
-    """What is copied to where; a guest's path that ends with "/" is the directory it comes into."""
+    """A path of the host and its destination; a guest's path that ends with "/" is a directory to copy into."""
 
     host: Path
     guest: str
@@ -36,7 +36,7 @@ class Copy(NamedTuple):
         return cls(Path(host).expanduser(), guest + Path(host).name if guest.endswith("/") else guest)
 
     def into(self, machine: Machine, progress: Callable[[str], object]) -> None:
-        """Copy it, with its modes; raise the host's `OSError` or the guest's."""
+        """Copy it with its modes; raise the host's or the guest's `OSError`."""
         where = self.guest.strip("/")
         parent = where.rpartition("/")[0]
         if parent:
@@ -50,8 +50,9 @@ class Copy(NamedTuple):
         loader = interpreter(data)
         if loader and not machine.files.exists(loader.lstrip("/")):
             progress(f"{self.host} needs {loader}, which the guest lacks: link it statically, or add the package libc6")
+        # the destination may be a link to busybox, and writing through it would replace all of busybox
         with contextlib.suppress(FileNotFoundError):
-            machine.files.unlink(where)  # it may be a link to busybox, through which all of busybox would be written
+            machine.files.unlink(where)
         machine.put(where, data, self.host.stat().st_mode & 0o777)
 
     def _packed(self, where: str) -> bytes:

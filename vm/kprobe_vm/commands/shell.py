@@ -13,7 +13,7 @@ from kprobe_vm.machine.machine import Machine
 __all__ = ["ESCAPE", "shell"]
 
 ESCAPE = b"\x1d"  # Ctrl-]
-# The agent's children lead sessions of their own: the first terminal that one opens is its controlling terminal.
+# The agent's children are session leaders: the first terminal that one opens is its controlling terminal.
 COMMAND = ["sh", "-c", "exec sh -l </dev/ttyS0 >/dev/ttyS0 2>&1"]
 
 

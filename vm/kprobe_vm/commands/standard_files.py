@@ -1,4 +1,4 @@
-"""Our standard input, output and errors, which become those of a program in the guest."""
+"""Connects our standard input, output and errors to a program in the guest."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NAMES = {STDOUT: "standard output", STDERR: "standard error"}
 
 
 def relayed(process: GuestProcess) -> int:
-    """Hand on what a program, started with `stdin=None`, reads and writes until its end; return its status."""
+    """Relay the input and output of a program, started with `stdin=None`, until its end; return its status."""
     threading.Thread(target=_feed, args=(process,), name="kprobe-vm stdin", daemon=True).start()
     return process.relay(_write_to(STDOUT), _write_to(STDERR))
 
 
 def _feed(process: GuestProcess) -> None:
-    """Give it our input as it comes; nothing of a terminal on which another job works."""
-    with suppress(OSError, MachineError):  # nobody reads it there, or ours can't be read
+    """Feed it our input as it comes, but not from a terminal that belongs to another job."""
+    with suppress(OSError, MachineError):  # there is no reader there, or ours can't be read
         if not os.isatty(STDIN) or os.tcgetpgrp(STDIN) == os.getpgrp():
             while data := os.read(STDIN, PIECE):
                 process.feed(data)

@@ -1,4 +1,4 @@
-"""The kernels that the suites offer, and which of them are locked and cached."""
+"""Lists the kernels that the suites offer, and which of them are locked and cached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SeriesKernels", "builds", "survey", "table"]
 
 
 class SeriesKernels(NamedTuple):
-    """One series, of one flavour; what of it there isn't is empty."""
+    """One series, of one flavour; a field is empty if there is no such kernel."""
 
     series: str
     locked: str  # the version
@@ -26,18 +26,18 @@ class SeriesKernels(NamedTuple):
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is of the flavour that a series alone means, or used here."""
+        """Whether it has the default flavour, or is used here."""
         return self.series == series_of(self.series) or bool(self.locked or self.cached)
 
     @property
     def newest(self) -> Locked | None:
-        """What `kprobe-vm update` would lock: the newest in the suites of the series."""
+        """The kernel that `kprobe-vm update` would lock: the newest in the suites of the series."""
         of_series = [row for row in self.offered if row.suite in suites_for(series_of(self.series)).suites]
         return of_series[-1] if of_series else None
 
 
 def builds(kernels: Kernels, *, offline: bool) -> list[Locked]:
-    """Return all the kernels that all suites offer, oldest first; a suite that can't be had as it was known last."""
+    """Return all kernels that the suites offer, oldest first; a suite that can't be reached counts as last known."""
 
     def of(suite: str) -> list[Locked]:
         try:
@@ -46,7 +46,7 @@ def builds(kernels: Kernels, *, offline: bool) -> list[Locked]:
             kernels.progress(f"{suite}: {error}")
             return kernels.offered_by(suite, offline=True)
 
-    with ThreadPoolExecutor(4) as pool:  # the time goes to the network
+    with ThreadPoolExecutor(4) as pool:  # most of the time goes to the network
         found = [row for rows in pool.map(of, SUITES) for row in rows]
     return sorted(found, key=lambda row: version_key(row.package.version))
 
@@ -85,7 +85,7 @@ def _cells(row: SeriesKernels) -> Iterator[str]:
 
 
 def table(rows: Sequence[Sequence[str]], write: Callable[[str], object]) -> None:
-    """Write rows in columns, the last one as wide as it is."""
+    """Write rows in columns; the last one isn't padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for cells in rows:
         write("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())

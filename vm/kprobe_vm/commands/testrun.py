@@ -47,7 +47,7 @@ def _test(options: argparse.Namespace) -> int:
     if find_spec("pytest") is None:
         raise ExtraMissing("kprobe-vm test needs pytest: pip install 'kprobe-sim[test]'")
     words = [sys.executable, "-m", "pytest"]
-    if all(point.value != PLUGIN for point in entry_points(group="pytest11")):  # not installed: a checkout in the path
+    if all(point.value != PLUGIN for point in entry_points(group="pytest11")):  # not installed: a checkout in sys.path
         words += ["-p", PLUGIN]
     for spec in _specs(options):
         words += ["--tracefs", spec]

@@ -1,4 +1,4 @@
-"""The words of the command line: what is said of wrong ones, and which of them are a guest's."""
+"""The parser of the command line: it explains wrong words, and splits off a command for the guest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Words", "divided"]
 
 
 class Words(argparse.ArgumentParser):
-    """Says of wrong words in one line what is wrong, with the word that was meant, and where to look."""
+    """Explains a wrong word in one line, suggests the right one, and says where to look."""
 
     @property
     def verbs(self) -> dict[str, Words]:
@@ -44,7 +44,7 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 
 def divided(words: Sequence[str], verb: str, parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """Part the words of a command line into its own and those of the command that is run in a guest.
+    """Split the words of a command line into its own and those of a command for the guest.
 
     That command follows `--`; after the verb `verb` it also begins with the second word that is no option (the first is
     the kernel), and what follows it belongs to it, `--` too.

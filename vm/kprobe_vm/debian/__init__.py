@@ -1,4 +1,4 @@
-"""Debian packages: found in an archive, verified, fetched and unpacked; and the lock, which pins them.
+"""Takes names of Debian packages; gives verified files, unpacked, as an archive has them and the lock pins them.
 
-Uses `host`.  Start with `packages`, the shape of an archive; `apt` and `webarchive` are the two that there are.
+Uses `host`.  Start with `packages`, the interface of an archive; `apt` and `webarchive` are the two archives.
 """

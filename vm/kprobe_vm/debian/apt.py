@@ -43,7 +43,7 @@ RELEASES = re.compile(r"'([^']+)/InRelease'")
 
 
 class Mirrors(NamedTuple):
-    """Where the archive and its security updates are fetched from."""
+    """The mirrors of the archive and of its security updates."""
 
     main: str
     security: str
@@ -52,7 +52,7 @@ class Mirrors(NamedTuple):
 def mirrors_of(targets: str) -> Mirrors:
     """Return the Debian mirrors among the lines that `apt-get update --print-uris` prints.
 
-    One that isn't named is looked for beside the other, as Debian's mirrors have them.  Raises `ArchiveUnreachable`.
+    A missing one is assumed beside the other, where Debian's mirrors have it.  Raises `ArchiveUnreachable`.
     """
     found = Mirrors("", "")
     for place in reversed(RELEASES.findall(targets)):  # the first of a kind wins
@@ -73,7 +73,7 @@ def mirrors_of(targets: str) -> Mirrors:
     return Mirrors(main, found.security or f"{main}-security")
 
 
-# What apt says -> what it means; the first that is found counts.
+# What apt says -> what it means; the first match counts.
 COMPLAINTS = (
     (r"No space left on device|Disk quota exceeded", DiskFull),
     (r"Hash Sum mismatch|unexpected size", PackageCorrupt),
@@ -87,7 +87,7 @@ COMPLAINTS = (
 
 
 def failure(what: str, complaint: str) -> NotReady:
-    """Return the error that apt's complaint stands for, with apt's words."""
+    """Return the error that fits apt's complaint, in apt's words."""
     lines = [line.removeprefix("E: ").strip() for line in complaint.splitlines()]
     words = "; ".join(line for line in lines if line and not line.startswith("W: "))
     kind = next((kind for pattern, kind in COMPLAINTS if re.search(pattern, complaint)), FetchFailed)
@@ -156,7 +156,7 @@ class AptArchive:
         return verified(self.cache, package, self.progress, download)
 
     def closure(self, names: Sequence[str]) -> list[Sourced]:
-        """Return packages with all that they need (of "=NAME" that package alone), and where each is to be had."""
+        """Return packages with their dependencies ("=NAME": that package alone), and the source of each."""
         whole = [name for name in names if not name.startswith("=")]
         lines = []
         if whole:
@@ -174,7 +174,7 @@ class AptArchive:
         return [Sourced(url, packages[which]) for which, url in urls.items()]
 
     def fetch_all(self, sources: Sequence[Sourced]) -> list[Path]:
-        """Return the verified files, those that aren't cached fetched all at once; raise `FetchFailed`."""
+        """Return the verified files; fetch those that aren't cached at once; raise `FetchFailed`."""
         lacking = [
             source for source in sources if not (self.cache.root / "packages" / f"{source.package.sha256}.deb").exists()
         ]
@@ -226,7 +226,7 @@ class AptArchive:
             "Dir::Etc::preferences": "/dev/null",
             "Dir::Etc::preferencesparts": "/dev/null",
             "APT::Architecture": "amd64",
-            "APT::Sandbox::User": "root",  # only matters to root: apt would else drop to a user who can't write here
+            "APT::Sandbox::User": "root",  # only matters to root: otherwise apt drops to a user who can't write here
             "Acquire::Languages": "none",
             "Acquire::PDiffs": "false",
             "Acquire::Retries": "2",
@@ -261,10 +261,10 @@ class AptArchive:
         return done.stdout
 
 
-def _fetched(place: Path, size: int) -> str:
+def _fetched(directory: Path, size: int) -> str:
     """Return how far a download into a directory is."""
     done = 0
-    with contextlib.suppress(OSError), os.scandir(place) as entries:
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
         done = sum(entry.stat().st_size for entry in entries if entry.is_file())
     return bytes_of(done, size)
 

@@ -18,7 +18,7 @@ __all__ = ["Archives"]
 
 @dataclass(frozen=True, slots=True)
 class Archives:
-    """How suites are reached: `index` is "URL" or "URL URL-OF-SECURITY-SUITES", or empty for apt."""
+    """The way to reach suites: `index` is "URL" or "URL URL-OF-SECURITY-SUITES", or empty for apt."""
 
     cache: Cache
     progress: Progress
@@ -27,13 +27,13 @@ class Archives:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], cache: Cache, progress: Progress) -> Archives:
-        """Return what the environment asks for, by `KPROBE_VM_INDEX` and `KPROBE_VM_KEYRING`."""
+        """Return what `KPROBE_VM_INDEX` and `KPROBE_VM_KEYRING` ask for."""
         keyring = Path(environment.get("KPROBE_VM_KEYRING") or KEYRING).expanduser()
         return cls(cache, progress, environment.get("KPROBE_VM_INDEX", "").strip(), keyring)
 
     @property
     def label(self) -> str:
-        """Tells archives apart, in the names of files."""
+        """The archive's name in file names, which tells archives apart."""
         return digest(self.index.encode())[:12] if self.index else "apt"
 
     def suite(self, name: str) -> Archive:
@@ -45,7 +45,7 @@ class Archives:
         return WebArchive(self.cache, base.rstrip("/"), name, self.progress, self.keyring)
 
     def together(self, suites: Sequence[str]) -> AptArchive:
-        """Return several suites in one, whose packages' dependencies can be resolved; raise `PackageMissing`."""
+        """Return several suites as one archive that can resolve dependencies; raise `PackageMissing`."""
         if self.index:
             raise PackageMissing("apt-get", "apt", "resolves packages' dependencies, and not with KPROBE_VM_INDEX")
         return AptArchive(self.cache, suites, self.progress, self.keyring)

@@ -23,10 +23,10 @@ HEADER = 60
 
 @contextlib.contextmanager
 def members(deb: Path) -> Iterator[Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]]:
-    """Give the files of a package in their order, each with its content if it is a regular file.
+    """Yield the files of a package in their order, each with its content if it is a regular file.
 
-    The content is to be read before the next is taken. Raise `PackageCorrupt` if it can't be unpacked, `PackageMissing`
-    if that takes a command that isn't there.
+    The content is to be read before the next is taken.  Raise `PackageCorrupt` if it can't be unpacked,
+    `PackageMissing` if a command for that is missing.
     """
     with open(deb, "rb") as file, _broken(deb), _tar(deb, file, "data.tar") as archive:
         yield ((member, archive.extractfile(member) if member.isreg() else None) for member in archive)

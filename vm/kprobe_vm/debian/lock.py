@@ -1,7 +1,7 @@
 """The lock: the package that each series of kernels stands for, by name, version and hash.
 
-So that `vm:6.1` is the same kernel today and tomorrow, here and elsewhere.  A lock comes with this package; the user's
-own (`kprobe-vm update` writes it) goes before it, and one that is named (`--lock`, `KPROBE_VM_LOCK`) before both.
+It keeps `vm:6.1` the same kernel today and tomorrow, here and elsewhere.  A lock ships with this package; the user's
+lock, which `kprobe-vm update` writes, overrides it, and a named one (`--lock`, `KPROBE_VM_LOCK`) overrides both.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Lock:
 
 
 class Locks:
-    """The locks that hold, the one that goes first before the others."""
+    """All locks that apply, the one that overrides the others first."""
 
     def __init__(self, locks: Sequence[Lock]) -> None:
         self.locks = tuple(locks)
@@ -100,21 +100,21 @@ class Locks:
         own = [Lock.read(cache.root / NAME)]
         if named:
             path = Path(named).expanduser()
-            if not os.path.exists(path):  # False, too, where nobody may look
+            if not os.path.exists(path):  # also False without permission to look
                 raise NotReady(f"KPROBE_VM_LOCK: there is no file {path}, or none that you can read")
             own.insert(0, Lock.read(path))
         return cls([*own, shipped()])
 
     def kernel(self, series: str) -> Locked | None:
-        """Return what a series stands for."""
+        """Return the locked kernel of a series."""
         return next((lock.kernels[series] for lock in self.locks if series in lock.kernels), None)
 
     def package(self, name: str) -> Locked | None:
-        """Return what another package's name stands for."""
+        """Return the locked package of a name."""
         return next((lock.packages[name] for lock in self.locks if name in lock.packages), None)
 
     def kernels(self) -> Iterator[Locked]:
-        """Yield every locked kernel, those first that go before."""
+        """Yield every locked kernel, overriding ones first."""
         for lock in self.locks:
             yield from lock.kernels.values()
 

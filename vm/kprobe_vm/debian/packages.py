@@ -14,7 +14,7 @@ from kprobe_vm.host.progress import Progress
 
 __all__ = ["INDEX_AGE", "Absent", "Archive", "Package", "Progress", "parse_stanzas", "verified", "version_key"]
 
-INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is good enough to choose from
+INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is recent enough to choose from
 
 
 class Package(NamedTuple):
@@ -28,11 +28,11 @@ class Package(NamedTuple):
 
 
 class Absent(FetchFailed):
-    """The archive doesn't have that file (any more)."""
+    """The archive doesn't have that file, or not any more."""
 
 
 class Archive(Protocol):
-    """The packages of one Debian suite.  What fails is a `FetchFailed`."""
+    """The packages of one Debian suite.  Every failure is a `FetchFailed`."""
 
     def update(self, *, at_most_old: float = INDEX_AGE) -> float:
         """Fetch the index unless it is younger than that (seconds); return when that was, in seconds since 1970."""
@@ -82,9 +82,9 @@ def version_key(version: str) -> tuple[object, ...]:
 
 
 def verified(cache: Cache, package: Package, progress: Progress, download: Callable[[], bytes]) -> Path:
-    """Return a package's file in the cache if its hash is right, else the file of what `download` returns.
+    """Return a package's file in the cache if its hash is right, or else what `download` returns.
 
-    Raise `PackageCorrupt` if that isn't right either, `CacheCorrupt` if a damaged file can't be had anew.
+    Raise `PackageCorrupt` if that isn't right either, `CacheCorrupt` if a damaged file can't be fetched again.
     """
 
     path = cache.directory("packages") / f"{package.sha256}.deb"

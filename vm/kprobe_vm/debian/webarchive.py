@@ -28,11 +28,11 @@ from kprobe_vm.host.progress import bytes_of, measured
 
 __all__ = ["WebArchive", "signed_text"]
 
-SILENCE = 30.0  # seconds that a server may say nothing
-PART = 1 << 18  # bytes that are read at once
-LARGEST = 1 << 30  # bytes of anything that is fetched
+SILENCE = 30.0  # seconds for which a server may be silent
+PART = 1 << 18  # bytes read at once
+LARGEST = 1 << 30  # bytes of any file that is fetched
 AHEAD = 10.0  # seconds that an archive's clock may be fast, as apt has it (Acquire::Max-FutureTime)
-# What is kept of an index: nothing else is ever asked for.
+# The packages kept of an index: nothing requests others.
 KEPT = re.compile(r"Package: (?:linux-(?:image|binary)-\d.*|busybox-static)\n")
 BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"
 
@@ -115,7 +115,7 @@ class WebArchive:
 
 
 def _time(text: str) -> int | None:
-    """Return a time of a Release file in seconds since 1970; None if it is none."""
+    """Return a time of a Release file in seconds since 1970; None if it is malformed."""
     try:
         parsed = parsedate(text)
         return None if parsed is None else calendar.timegm(parsed)
@@ -124,7 +124,7 @@ def _time(text: str) -> int | None:
 
 
 def signed_text(message: bytes, keyring: Path) -> str:
-    """Return what of a clear-signed message is signed by a key of the keyring; raise `BadSignature`."""
+    """Return the part of a clear-signed message that a key of the keyring has signed; raise `BadSignature`."""
     if not keyring.exists():
         raise PackageMissing(str(keyring), "debian-archive-keyring", "verifies Debian's packages")
     if not message.startswith(BEGIN) or message.count(BEGIN) != 1:
@@ -142,7 +142,7 @@ def signed_text(message: bytes, keyring: Path) -> str:
 
 
 def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> bytes:
-    """Return what is at a URL, at most one byte more than `size`; `parts` takes it as it comes."""
+    """Return the content of a URL, at most one byte more than `size`; `parts` takes it piece by piece."""
     parts = [] if parts is None else parts
     try:
         with urllib.request.urlopen(url, timeout=SILENCE) as answer:
@@ -152,7 +152,7 @@ def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> byt
                 left -= len(part)
             return b"".join(parts)
     except urllib.error.HTTPError as error:
-        error.close()  # it has the rest of the answer
+        error.close()  # it has the rest of the response
         kind = Absent if error.code in (404, 410) else FetchFailed
         raise kind(f"{url}: {error.code} {error.reason}") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
@@ -160,5 +160,5 @@ def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> byt
         if isinstance(reason, FileNotFoundError):
             raise Absent(f"{url}: {reason}") from error
         raise ArchiveUnreachable(f"{url}: {reason or type(error).__name__}") from error
-    except ValueError as error:  # no URL
+    except ValueError as error:  # not a URL
         raise FetchFailed(f"{url}: {error}") from error

@@ -1,4 +1,4 @@
-"""Guests for tests: behind the spec `vm:...`, one after another, restored between tests, with a task to trace.
+"""Takes a spec `vm:...`; gives guests for tests, one after another, restored between tests, and a task to trace.
 
 Uses `machine` and all below it.  Start with `backend`.
 """

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kprobe_vm.agent.process import GuestProcess
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import NotReady
-from kprobe_vm.guest import places
+from kprobe_vm.guest import slots
 from kprobe_vm.guest.lab import Lab
 from kprobe_vm.guest.surroundings import Surroundings
 from kprobe_vm.host.progress import LATER, Progress, ProgressPrinter
@@ -20,14 +20,14 @@ from kprobe_vm.machine.machine import Machine
 
 __all__ = ["Spec", "VmTracefs", "open_vm"]
 
-# What a machine that has nothing to do does: enough to be seen, little enough to be read.
+# What an idle machine does: enough to be seen, little enough to be read.
 PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/dev/null; sleep 0.5; done"
 
 
 class Spec(NamedTuple):
     """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `serial`, `cpus=N`, `memory=MiB`.
 
-    A `cold` machine boots where others are cloned from a template, a `serial` one has no virtio devices.
+    A `cold` machine boots instead of being cloned from a template; a `serial` one has no virtio devices.
     """
 
     kernel: str = "6.1"
@@ -63,14 +63,14 @@ class VmTracefs(GuestTracefs):
         machine: Machine,
         spec: Spec,
         lab: Lab,
-        place: places.GuestSlot,
+        slot: slots.GuestSlot,
         begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
-        super().__init__(machine.channel, machine.place, deadline=machine.boot.deadlines.operation)
+        super().__init__(machine.channel, machine.tracefs_path, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab
-        self._place = place
+        self._slot = slot
         self._begun = begun
         self._workload: GuestProcess | None = None
 
@@ -85,30 +85,30 @@ class VmTracefs(GuestTracefs):
         return self.machine.channel.failure is None
 
     def surroundings(self) -> Surroundings:
-        """Return what is around the tracefs, as it is now."""
+        """Return the present state of what surrounds the tracefs."""
         return Surroundings(self.machine)
 
     def renew(self) -> VmTracefs:
         """End the machine, and return the tracefs of another that is as if it had just booted.
 
-        While that one is used the next gets ready, as who does this once does it again.
+        While that one is used, the next gets ready, as a caller of this will call it again.
         """
         self.machine.close()
-        place = self._place if self._place.is_held else _place(self._spec, self._begun())
+        slot = self._slot if self._slot.is_held else _slot(self._spec, self._begun())
         try:
             machine = self._lab.machine()
         except BaseException:
-            place.close()
+            slot.close()
             raise
         if machine.is_clone:
             self._lab.prepare()
-        return VmTracefs(machine, self._spec, self._lab, place, self._begun)
+        return VmTracefs(machine, self._spec, self._lab, slot, self._begun)
 
     def close(self) -> None:
-        """End the machine, and the one that waits to be the next."""
+        """End the machine, and the spare one."""
         self.machine.close()
         self._lab.close()
-        self._place.close()
+        self._slot.close()
 
 
 def _machine(spec: Spec, progress: Progress | None) -> Machine:
@@ -122,12 +122,12 @@ def _machine(spec: Spec, progress: Progress | None) -> Machine:
     )
 
 
-def _place(spec: Spec, progress: Progress) -> places.GuestSlot:
-    return places.take(places.limit(os.environ, spec.memory), waiting=progress)
+def _slot(spec: Spec, progress: Progress) -> slots.GuestSlot:
+    return slots.take(slots.limit(os.environ, spec.memory), waiting=progress)
 
 
 def check(argument: str) -> None:
-    """Raise `ValueError` for a spec that no kernel can fit, or a file that is none; nothing is fetched or started."""
+    """Raise `ValueError` for a spec that no kernel can fit, or a file that isn't a kernel; fetch nothing."""
     kernel = Spec.parse(argument).kernel
     if "/" in kernel:
         path = Path(kernel).expanduser()
@@ -144,9 +144,9 @@ def check(argument: str) -> None:
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
     """Start the guest that a spec describes and return its tracefs, which must be closed.
 
-    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
-    one line at each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad
-    spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
+    If all guest slots of this host are taken, wait for one, but not for long.  `progress` is called with one line at
+    each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad spec,
+    `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
     """
     spec = Spec.parse(argument)
 
@@ -157,9 +157,9 @@ def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
         return _machine(spec, begun())
 
     lab = Lab(make, spare=lambda: _machine(spec, None))
-    place = _place(spec, begun())
+    slot = _slot(spec, begun())
     try:
-        return VmTracefs(lab.machine(), spec, lab, place, begun)
+        return VmTracefs(lab.machine(), spec, lab, slot, begun)
     except BaseException:
-        place.close()
+        slot.close()
         raise

@@ -24,7 +24,7 @@ class _Spare:
         self._thread.start()
 
     def _prepare(self) -> None:
-        # whoever needs a machine then starts one, and is told what is wrong
+        # the caller then starts a machine itself, and gets the error
         with contextlib.suppress(MachineError, OSError):
             self._machine.start()
             with contextlib.suppress(ControlLost):
@@ -32,7 +32,7 @@ class _Spare:
                 self._ready = True
 
     def take(self) -> Machine | None:
-        """Return the machine, running; None if it isn't to be had."""
+        """Return the machine, running; None if it failed to start."""
         self._thread.join()
         if self._ready:
             with contextlib.suppress(ControlLost, MachineDied, OSError):
@@ -76,7 +76,7 @@ class Lab:
                 self._spare = _Spare(self._make_spare())
 
     def close(self) -> None:
-        """End the spare machine; what was given out is the takers'."""
+        """End the spare machine; machines that were given out belong to the takers."""
         with self._lock:
             spare, self._spare = self._spare, None
         if spare is not None:

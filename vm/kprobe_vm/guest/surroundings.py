@@ -1,4 +1,4 @@
-"""Leftovers of tests in a guest outside its tracefs: programs, open files, switches of tracing."""
+"""Leftovers of tests in a guest outside its tracefs: programs, open files, sysctls of tracing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SWITCHES = (
     "sys/kernel/debug/kprobes/enabled",
 )
 _AGENT = "proc/1/fd"
-_WITHIN = 5.0  # seconds in which a program that was killed is gone
-_CLOSING = 1.0  # seconds in which the agent has closed what it had open for it
+_WITHIN = 5.0  # seconds within which a killed program is gone
+_CLOSING = 1.0  # seconds within which the agent closes the files of an ended program
 _FILTERS = """cd "$1" && grep -L '^none$' events/*/*/filter"""
 
 
 class Surroundings:
-    """The guest as it was when this was made: the programs that ran, and so on."""
+    """The guest's state when this was created: its programs, open files and sysctls."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -38,9 +38,9 @@ class Surroundings:
         self._switches = {path: machine.files.read(path) for path in _SWITCHES if machine.files.exists(path)}
 
     def undo(self) -> list[str]:
-        """Kill the programs that were started since, set the switches back, and return in words what is left.
+        """Kill the programs started since, restore the sysctls, and return in words what is left.
 
-        What the agent has open for a test that did not close it stays open, as only the test knows what it is.
+        Files that a test left open in the agent stay open, as only the test knows what they are.
         """
         left = self._kill()
         files = self._machine.files
@@ -56,11 +56,11 @@ class Surroundings:
 
     def filtered(self) -> list[str]:
         """Return the paths of the filters that are set, in the tracefs; asked by a program there, as there are many."""
-        return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.place]).stdout.decode().split()
+        return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.tracefs_path]).stdout.decode().split()
 
     def _kill(self) -> list[str]:
         end = time.monotonic() + _WITHIN
-        # what is killed has its command line until it has ended, and may just be starting another
+        # a killed program keeps its command line until it has ended, and may just be starting another
         while (running := self._running()) and time.monotonic() < end:
             with contextlib.suppress(subprocess.TimeoutExpired, OSError):
                 self._machine.run(["kill", "-9", *map(str, running)], timeout=_WITHIN)
@@ -77,7 +77,7 @@ class Surroundings:
         return found
 
     def _still_open(self) -> int:
-        """How many files the agent has open that it had not; those of a program are closed a moment after its end."""
+        """The number of files that the agent has newly open; those of a program are closed a moment after its end."""
         end = time.monotonic() + _CLOSING
         while more := len(self._open() - self._descriptors):
             if time.monotonic() > end:

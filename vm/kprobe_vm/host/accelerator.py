@@ -52,7 +52,7 @@ def _user(number: int) -> str:
 
 
 class Verdict:
-    """What the first boot with KVM showed, remembered until the host boots again or QEMU changes."""
+    """Whether the first boot with KVM worked, remembered until the host reboots or QEMU changes."""
 
     def __init__(self, cache: Cache, qemu_version: str, boot_id: str | None = None) -> None:
         if boot_id is None:
@@ -62,7 +62,7 @@ class Verdict:
         self._path = cache.directory("kvm") / f"{name}.json"
 
     def read(self) -> bool | None:
-        """Return whether KVM works, None if it wasn't tried."""
+        """Return whether KVM works, None if it wasn't tried yet."""
         known = self._cache.note(self._path)
         return bool(known["works"]) if known is not None else None
 

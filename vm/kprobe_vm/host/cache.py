@@ -36,13 +36,13 @@ def digest(*parts: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _room(place: Path) -> Iterator[None]:
-    """Make `DiskFull` of the two ways in which a file system says that it is full."""
+def _room(path: Path) -> Iterator[None]:
+    """Raise `DiskFull` for either of the errors of a full file system."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no room in {place}: {os.strerror(error.errno)}") from error
+            raise DiskFull(f"no room in {path}: {os.strerror(error.errno)}") from error
         raise
 
 
@@ -106,7 +106,7 @@ class Cache:
             os.close(handle)
 
     def file(self, kind: str, name: str, make: Callable[[], bytes], *, mode: int = 0o644) -> Path:
-        """Return the cached file, or write what `make` returns if there is none, or it isn't what was written."""
+        """Return the cached file; if there is none, or it is damaged, write what `make` returns."""
         path = self.directory(kind) / name
         if self._is_sound(path):
             return path
@@ -119,7 +119,7 @@ class Cache:
     def tree(
         self, kind: str, name: str, fill: Callable[[Path], None], is_whole: Callable[[Path], bool] = Path.exists
     ) -> Path:
-        """Return the cached directory if it is whole, or the new one that `fill` was given to fill."""
+        """Return the cached directory if it is complete, or a new one that `fill` has filled."""
         path = self.directory(kind) / name
         self.check(path)
         if is_whole(path):
@@ -136,7 +136,7 @@ class Cache:
         return path
 
     def note(self, path: Path) -> Any:
-        """Return what `write_note` has written there; None if nothing was, or it is damaged."""
+        """Return what `write_note` has written there; None if there is nothing, or it is damaged."""
         self.check(path)
         try:
             text = path.read_bytes()
@@ -146,7 +146,7 @@ class Cache:
             return None
 
     def write_note(self, path: Path, note: object) -> None:
-        """Write something of JSON's kinds, with a hash."""
+        """Write a JSON value with its hash."""
         self.replace(path, json.dumps({"note": note, "sha256": _sum(note)}).encode())
 
     def replace(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -159,7 +159,7 @@ class Cache:
             fresh.replace(path)
 
     def drop_damaged(self) -> list[str]:
-        """Read all that has a seal of its own, remove what isn't as it was written, and return the names of that."""
+        """Read everything that is sealed, remove what is damaged, and return its names."""
         damaged = []
         for one in sorted(self.root.glob(f"[!.]*/[!.]*{seal.SUFFIX}")):
             if not seal.holds(one, thoroughly=True):
@@ -188,7 +188,7 @@ def _sum(note: object) -> str:
 
 
 def _way(root: Path, path: Path) -> list[Path]:
-    """Return the root and what lies between it and the path, which comes last."""
+    """Return the root, the directories between it and the path, and the path."""
     inner = path.relative_to(root).parts
     return [root.joinpath(*inner[:count]) for count in range(len(inner) + 1)]
 
@@ -204,7 +204,7 @@ def _check(place: Path, status: os.stat_result) -> None:
     if not stat.S_ISDIR(status.st_mode) or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return
     if status.st_mode & stat.S_ISVTX:
-        return  # as /tmp is: others can't touch what is ours in there, and what is theirs is found out when it is used
+        return  # like /tmp: others can't touch our files there, and files of theirs are detected when they are used
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     raise CacheUnsafe(
         f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "

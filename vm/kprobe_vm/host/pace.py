@@ -1,4 +1,4 @@
-"""Time as the guest was given it: deadlines count it, so that a busy host isn't mistaken for a dead guest.
+"""Time as the guest gets it: deadlines count this time, so that a busy host isn't mistaken for a dead guest.
 
 The kernel counts for each thread how long it could have run and had no processor (the second number of
 /proc/PID/task/TID/schedstat, Documentation/scheduler/sched-stats.rst), and for each processor what a hypervisor took of
@@ -18,9 +18,9 @@ __all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "STRETCH", "Deadline", "P
 # Seconds, on a host for which the deadlines fit as they are: two cores, no KVM.
 NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6
-SLOWEST = 20.0  # the largest factor: beyond it a host is of no use
-STRETCH = 100.0  # how many times slower than others' this clock goes at most: a deadline passes, however busy the host
-CARRIED = 5.0  # seconds of waiting that are counted later than they were: a wait is reported when it is over
+SLOWEST = 20.0  # the largest factor: beyond it a host is unusable
+STRETCH = 100.0  # the clock goes at most this many times slower: a deadline passes, however busy the host
+CARRIED = 5.0  # seconds by which a wait is counted late, as it is reported when it is over
 _HERTZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,7 +39,7 @@ class Pace:
         self, pid: int = 0, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._tasks = proc / str(pid) / "task" if pid else None
-        self._own = proc / "self" / "task"
+        self._reading_threads = proc / "self" / "task"
         self._stat = proc / "stat"
         self._loadavg = proc / "loadavg"
         self._cores = len(os.sched_getaffinity(0))
@@ -55,11 +55,11 @@ class Pace:
             self._starved(0.0)
 
     def count(self, thread: int) -> None:
-        """Count the waits of a thread of this process, too: of that which hears the guest."""
+        """Count the waits of a thread of this process, too: the one that reads from the guest."""
         self._reader = thread
 
     def now(self) -> float:
-        """Return the seconds that were given so far."""
+        """Return the seconds that the guest has got so far."""
         with self._lock:
             wall = self._clock()
             passed, self._wall = wall - self._wall, wall
@@ -71,18 +71,18 @@ class Pace:
             return self._given
 
     def at_most(self) -> float:
-        """Return what `now` would if nobody had waited since it was last asked: quick, and never less."""
+        """Return what `now` would if no thread had waited since the last call: quick, and never less."""
         return self._given + self._clock() - self._wall
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for an event until so many seconds were given; return whether it came."""
+        """Wait for an event for at most so many seconds of this clock; return whether it came."""
         deadline = Deadline(self, seconds)
         while not event.is_set() and (left := deadline.left()) > 0:
             event.wait(left)
         return event.is_set()
 
     def _starved(self, passed: float) -> float:
-        """Return how long the process had no processor since this was last asked."""
+        """Return how long the process had no processor since the last call."""
         assert self._tasks is not None
         known, self._waited = self._waited, {}
         try:
@@ -91,10 +91,10 @@ class Pace:
             return 0.0
         try:
             waits = [self._waits(self._tasks / thread, known) for thread in threads]
-            own = self._waits(self._own / str(self._reader), known) if self._reader else 0.0
+            own = self._waits(self._reading_threads / str(self._reader), known) if self._reader else 0.0
         except (IndexError, ValueError, FileNotFoundError):
             return 0.0 if not self._tasks.exists() else passed * (1 - 1 / self._crowd())
-        # the guest's processor, then whoever hears it; what a hypervisor takes is reported nowhere else
+        # the guest's processor, then the reading thread; a hypervisor's share is reported nowhere else
         return max(waits, default=0.0) + own + self._steal()
 
     def _waits(self, task: Path, known: dict[str, float]) -> float:
@@ -124,7 +124,7 @@ class Pace:
 
 
 class Deadline:
-    """So many seconds from now, as a `Pace` counts them."""
+    """A moment some seconds from now, as a `Pace` counts them."""
 
     __slots__ = ("_end", "_pace")
 
@@ -133,6 +133,6 @@ class Deadline:
         self._end = pace.at_most() + seconds
 
     def left(self) -> float:
-        """Return the seconds that are left, at least; 0.0 when the deadline has passed."""
+        """Return a lower bound of the seconds left; 0.0 after the deadline."""
         left = self._end - self._pace.at_most()
         return left if left > 0 else max(0.0, self._end - self._pace.now())

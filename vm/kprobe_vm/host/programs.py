@@ -21,7 +21,7 @@ PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # what pip calls it -> what
 
 
 class Program(NamedTuple):
-    """A program, the Debian packages that bring it, and what it is for."""
+    """A program, the Debian packages that have it, and its purpose."""
 
     name: str
     packages: str
@@ -42,7 +42,7 @@ OPTIONAL = (
 
 
 def find(name: str) -> str:
-    """Return the path of a program of the table; raise `PackageMissing` with the one line that helps."""
+    """Return the path of a program of the table; raise `PackageMissing` with one line that says what to install."""
     if path := shutil.which(name):
         return path
     program = next(program for program in REQUIRED + OPTIONAL if program.name == name)
@@ -54,7 +54,7 @@ def find(name: str) -> str:
 
 
 def missing(environment: Mapping[str, str]) -> list[Program]:
-    """Return what the host lacks to fetch kernels and to start them."""
+    """Return the programs that the host lacks to fetch and start kernels."""
     found = [program for program in REQUIRED if not shutil.which(program.name)]
     if environment.get("KPROBE_VM_INDEX"):
         found = [program for program in found if program.name != "apt-get"]
@@ -81,7 +81,7 @@ def _has_static_libc(compiler: str) -> bool:
 
 
 def qemu_version(path: str) -> str:
-    """Return what QEMU calls itself, such as "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"."""
+    """Return QEMU's version, such as "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"."""
     try:
         answer = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=True

@@ -21,7 +21,7 @@ Progress = Callable[[str], None]
 
 TICK = 0.2  # seconds between two states on a terminal
 PLAIN = 5.0  # and elsewhere
-LATER = 1.0  # seconds in which a guest that is cloned needs no word
+LATER = 1.0  # seconds after which a clone is worth a message
 NAME = "kprobe-vm"
 
 
@@ -32,10 +32,10 @@ class Output(Protocol):
         """Write it."""
 
     def flush(self) -> object:
-        """Let it be seen."""
+        """Flush it."""
 
     def isatty(self) -> bool:
-        """Whether a line there can be written over."""
+        """Whether a line can be overwritten there."""
 
 
 class ProgressPrinter:
@@ -65,7 +65,7 @@ class ProgressPrinter:
 
     @contextlib.contextmanager
     def measured(self, line: str, state: Callable[[], str]) -> Iterator[None]:
-        """Print what is begun, then until the context ends what `state` says of it and how long it has taken."""
+        """Print the step; until the context ends, add what `state` says and how long it has taken."""
         began = time.monotonic()
         ended = threading.Event()
         if not self._is_live:
@@ -103,9 +103,9 @@ class ProgressPrinter:
         before, after = "\r\x1b[K" if self._is_dirty else "", "\n" if stays else ""
         out = self._out or sys.stderr
         text = f"{NAME}: {line}"
-        if not stays:  # what a terminal breaks can't be written over
+        if not stays:  # a line that wraps can't be overwritten
             text = text[: shutil.get_terminal_size().columns - 1]
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it
+        with contextlib.suppress(OSError, ValueError):  # there is no reader
             out.write(f"{before}{text}{after}")
             out.flush()
         self._is_dirty = not stays

@@ -12,12 +12,12 @@ from pathlib import Path
 
 __all__ = ["scratch", "sweep"]
 
-PREFIX = ".kprobe-vm-scratch-"  # nobody else has such names, as what bears one may be removed
+PREFIX = ".kprobe-vm-scratch-"  # a name of our own, as any such directory may be removed
 
 
 @contextlib.contextmanager
 def scratch(where: Path | None = None) -> Iterator[Path]:
-    """Give an empty directory below `where` (else below `TMPDIR`), which is gone when the context ends.
+    """Yield an empty directory below `where` (or else below `TMPDIR`), which is removed when the context ends.
 
     It is locked as long as somebody uses it: a lock ends with its holder, however that ends, and in whatever container
     it runs, where a process' number could be anybody's.
@@ -39,7 +39,7 @@ def scratch(where: Path | None = None) -> Iterator[Path]:
 
 
 def sweep(where: Path | None = None) -> None:
-    """Remove such directories of this user that nobody uses any more."""
+    """Remove this user's directories that nobody uses any more."""
     parent = Path(tempfile.gettempdir()) if where is None else where
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

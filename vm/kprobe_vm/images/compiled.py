@@ -13,29 +13,32 @@ from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.host.scratch import scratch
 from kprobe_vm.images.kerneltree import architecture
 
-__all__ = ["compiled"]
+__all__ = ["Source", "compiled", "sources"]
+
+Source = tuple[str, str]
+"""A C source or a header: the package that it comes with, and the file's name."""
 
 
-def compiled(
-    cache: Cache, package: str, name: str, flags: Sequence[str], headers: Sequence[tuple[str, str]] = ()
-) -> Path:
-    """Return the program made of NAME.c in a package, from the cache if it was made before with these flags.
+def sources(package: str, names: str) -> list[Source]:
+    """Return the sources of a package whose names stand in a text, separated by blanks."""
+    return [(package, name) for name in names.split()]
 
-    ``headers`` are the packages and names of those that it includes.
+
+def compiled(cache: Cache, name: str, files: Sequence[Source], flags: Sequence[str]) -> Path:
+    """Return the program made of C sources and headers, from the cache if the same ones were compiled with these flags.
 
     Raise `CompilerMissing`, `BuildFailed` if the compiler refuses, `WrongArchitecture` if it is for another processor.
     """
-    source = (resources.files(package) / f"{name}.c").read_bytes()
-    included = {header: (resources.files(home) / header).read_bytes() for home, header in headers}
+    texts = {file: (resources.files(package) / file).read_bytes() for package, file in files}
 
     def build() -> bytes:
         compiler = programs.find("cc")
-        with scratch() as place:
-            source_file, program = place / f"{name}.c", place / name
-            source_file.write_bytes(source)
-            for header, text in included.items():
-                (place / header).write_bytes(text)
-            command = [compiler, *flags, "-o", str(program), str(source_file)]
+        with scratch() as directory:
+            for file, text in texts.items():
+                (directory / file).write_bytes(text)
+            program = directory / name
+            units = [str(directory / file) for file in texts if file.endswith(".c")]
+            command = [compiler, *flags, "-o", str(program), *units]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             if done.returncode:
                 reason = done.stderr.strip().splitlines() or ["no message"]
@@ -47,4 +50,4 @@ def compiled(
                 raise WrongArchitecture(f"{compiler} compiles for {processor or 'no known processor'}, not for x86-64")
             return built
 
-    return cache.file(name, digest(source, *included.values(), " ".join(flags).encode())[:24], build, mode=0o755)
+    return cache.file(name, digest(*texts.values(), " ".join(flags).encode())[:24], build, mode=0o755)

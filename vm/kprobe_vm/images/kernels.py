@@ -169,7 +169,7 @@ class Kernels:
         return sorted(kernels, key=lambda kernel: version_key(kernel.package_version))
 
     def drop_damaged(self) -> list[str]:
-        """Read all that is cached, remove what isn't as it was written, and return the names of that."""
+        """Read everything that is cached, remove what is damaged, and return its names."""
         damaged = []
         for tree in self.cache.directory("kernels").glob("[!.]*"):
             if not kerneltree.is_whole(tree, thoroughly=True):

@@ -82,7 +82,7 @@ def fill(tree: Path, file: Path, package: Package) -> None:
     modules: dict[str, bytes] = {}
     builtin = ""
     kernel = b""
-    for name, data in _wanted(file, release):
+    for name, data in _needed(file, release):
         base = name.rpartition("/")[2]
         if base.startswith("vmlinuz"):
             kernel = data
@@ -156,7 +156,7 @@ def _adopt(tree: Path) -> bool:
     return True
 
 
-def _wanted(file: Path, release: str) -> list[tuple[str, bytes]]:
+def _needed(file: Path, release: str) -> list[tuple[str, bytes]]:
     wanted = re.compile(
         rf"\.?/?(boot/(vmlinuz|System\.map)-.*|(usr/)?lib/modules/{re.escape(release)}/"
         r"(vmlinuz|System\.map|modules\.builtin|kernel/drivers/(virtio|char)/[^/]*\.ko(\.xz)?))"

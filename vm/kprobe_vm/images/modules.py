@@ -1,5 +1,4 @@
-"""The modules that a guest's agent needs: unpacked, in the order in which they load; those of a kernel that came alone
-are found below a directory."""
+"""The modules that a guest's agent needs, unpacked, in the order in which they load."""
 
 from __future__ import annotations
 
@@ -51,8 +50,8 @@ def modules_below(directory: Path, release: str, cache: Cache) -> tuple[Path, ..
     return tuple(_kept(cache, name, contents[name]) for name in load_order(contents, list(WANTED_MODULES)))
 
 
-def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
-    """Return the wanted modules and what they depend on, dependencies first, by the modules' own .modinfo."""
+def load_order(modules: dict[str, bytes], needed: list[str]) -> list[str]:
+    """Return the needed modules and what they depend on, dependencies first, by the modules' own .modinfo."""
     order: list[str] = []
 
     def add(name: str) -> None:
@@ -63,7 +62,7 @@ def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
             add(needed.replace("-", "_"))
         order.append(name)
 
-    for name in wanted:
+    for name in needed:
         add(name)
     return order
 

@@ -9,13 +9,14 @@ from kprobe_vm.debian import deb
 from kprobe_vm.errors import PackageCorrupt
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.images.additions import addition
-from kprobe_vm.images.compiled import compiled
+from kprobe_vm.images.compiled import compiled, sources
 from kprobe_vm.images.cpio import CpioEntry, archive, device, directory, regular, symlink
 from kprobe_vm.images.kernels import Kernels
 from kprobe_vm.images.kerneltree import Kernel
 
 __all__ = ["agent", "busybox", "root_image"]
 
+AGENT_SOURCES = sources("kprobe_vm.agent", "agent.c jobs.c files.c programs.c port.c init.c agent.h protocol.h")
 AGENT_FLAGS = ("-static", "-O2", "-Wall", "-s", "-pthread")
 DIRECTORIES = ("bin", "dev", "etc", "modules", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "usr/bin", "var")
 FILES = {
@@ -38,7 +39,7 @@ APPLETS = (
 
 def agent(cache: Cache) -> Path:
     """Return the compiled agent; raise what `compiled` does."""
-    return compiled(cache, "kprobe_vm.agent", "agent", AGENT_FLAGS)
+    return compiled(cache, "agent", AGENT_SOURCES, AGENT_FLAGS)
 
 
 def busybox(kernels: Kernels) -> Path:

@@ -1,4 +1,4 @@
-"""Files that are restored: everything written through this module is undone, however the recording ends."""
+"""A tree whose files are restored: everything written through it is undone, however the recording ends."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from kprobe_vm.recording.guest import TRACING, File, Tree
 __all__ = ["Below", "Restored"]
 
 _EVENTS = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events")
-# Nothing is in them when a recording begins (survey.py), so emptied they are as they were.
+# They are empty when a recording begins (survey.py), so emptying them restores them.
 _LISTS = re.compile(r"set_(event|ftrace|graph)\w*")
 _EMPTIED = ("trace", "error_log")
-_LEFT = ("trace_marker", "trace_marker_raw", "free_buffer")  # nothing stays of a write to these but what `trace` has
+# writes to these leave nothing behind but records in `trace`
+_LEFT = ("trace_marker", "trace_marker_raw", "free_buffer")
 
 
 class Below:
-    """The part of a tree that is below a directory."""
+    """A tree's part below a directory."""
 
     def __init__(self, tree: Tree, directory: str) -> None:
         self._tree = tree
@@ -51,7 +52,7 @@ class Below:
 
 
 class Restored:
-    """A tree in which what is changed is noted first; `restore` takes it back, in reverse."""
+    """A tree that notes each change before it is made; `restore` undoes them in reverse."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -60,7 +61,7 @@ class Restored:
         self._triggers: list[tuple[str, bytes]] = []
         self._open: list[File] = []
         self._events: set[bytes] | None = None
-        self.before_each: Callable[[], None] = lambda: None  # called before what isn't done to restore
+        self.before_each: Callable[[], None] = lambda: None  # called before each change that isn't part of restoring
 
     def read(self, path: str) -> bytes:
         self.before_each()
@@ -103,31 +104,31 @@ class Restored:
         if name in _EVENTS:
             self._events = self._events if self._events is not None else set(self._definitions())
         elif name not in (*_EMPTIED, *_LEFT):
-            with contextlib.suppress(OSError):  # then it can't be read: there is nothing to compare
+            with contextlib.suppress(OSError):  # it can't be read, so there is nothing to compare
                 before = self._tree.read(path)
         self._before[path] = before
 
-    # ---- and back ----
+    # ---- restoring ----
 
     def restore(self) -> list[str]:
-        """Take everything back; return what could not be, one line each."""
+        """Undo everything; return what could not be undone, one line each."""
         left: list[str] = []
 
         def done(what: str, step: Callable[[], None]) -> None:
             try:
                 step()
-            except (FileNotFoundError, NotADirectoryError):  # gone already, with what it was in
+            except (FileNotFoundError, NotADirectoryError):  # already gone, with its directory
                 pass
             except OSError as error:
                 left.append(f"{what}: {error.strerror}")
 
         for file in self._open:
-            with contextlib.suppress(OSError):  # closed by whoever opened it
+            with contextlib.suppress(OSError):  # closed by its opener
                 file.close()
-        for path, data in reversed(self._triggers):  # as they came: histograms refer to earlier ones
-            with contextlib.suppress(OSError):  # removed already, or refused in the first place
+        for path, data in reversed(self._triggers):  # in their order: histograms refer to earlier ones
+            with contextlib.suppress(OSError):  # already removed, or never accepted
                 self._tree.write(path, b"!" + data)
-        # in an instance as well: it can't be removed while a trigger there refers to another event
+        # in instances as well: an event can't be removed while a trigger there refers to it
         for path, before in reversed(self._before.items()):
             done(f"/{path} stays as it is", lambda path=path, before=before: self._put(path, before))  # type: ignore[misc]
         for path in reversed(self._made):
@@ -160,7 +161,7 @@ class Restored:
                 continue
             name = line.split()[0].partition(b":")[2]
             file = "dynamic_events" if self._tree.exists(f"{TRACING}/dynamic_events") else "kprobe_events"
-            with contextlib.suppress(OSError):  # an event that has no directory can't be on
+            with contextlib.suppress(OSError):  # an event without a directory can't be enabled
                 self._tree.write(f"{TRACING}/events/{name.decode()}/enable", b"0")
             self._tree.write(f"{TRACING}/{file}", b"-:" + name)
 
@@ -176,7 +177,7 @@ class Restored:
 
 
 def _value(name: str, before: bytes) -> bytes:
-    """Return what is to be written to a file so that it reads as before."""
+    """Return what to write to a file so that it reads as before."""
     text = before.strip()
     if name == "filter" and text.startswith(b"none"):
         return b"0"

@@ -1,4 +1,4 @@
-"""`kprobe-sim record-local`: one recording of this machine's kernel, with all its changes undone."""
+"""`kprobe-sim record-local`: records this machine's kernel once, and undoes all changes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kprobe_vm.local import task
 from kprobe_vm.local.restored import Below, Restored
 from kprobe_vm.local.survey import configuration, plan, survey
 from kprobe_vm.local.tree import LocalFile, LocalTree
-from kprobe_vm.recording.answers import UnknownAnswers, check
+from kprobe_vm.recording.gates import UnknownAnswers, check
 from kprobe_vm.recording.guest import TRACING, Tree
 from kprobe_vm.recording.record import asked, write_down
 
 __all__ = ["LocalGuest", "LocalRecording", "undone"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_START = 30.0  # seconds in which the task has started
+_START = 30.0  # seconds within which the task must start
 
 
 class LocalTask(WorkloadTask):
@@ -59,13 +59,13 @@ class LocalTask(WorkloadTask):
         self.end()
 
     def end(self) -> None:
-        """End its process, in whatever state it is."""
+        """Kill its process, whatever its state."""
         self._process.kill()
         self._process.wait()
 
 
 class LocalGuest(Restored):
-    """This machine as the recorder asks it."""
+    """This machine in the form that the recorder needs."""
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
@@ -82,7 +82,7 @@ class LocalGuest(Restored):
         return done.stdout
 
     def tasks(self) -> bytes:
-        """Return process 1 and the kernel's threads: what else runs here is nobody's business."""
+        """Return process 1 and the kernel's threads: other processes are private."""
         lines = []
         for pid in sorted(filter(str.isdecimal, self.listdir("proc"))):
             with contextlib.suppress(OSError):  # it has ended
@@ -97,16 +97,17 @@ class LocalGuest(Restored):
         return started
 
     def restore(self) -> list[str]:
-        """End the tasks and take back what was changed; return what could not be, one line each."""
+        """End the tasks and undo all changes; return what could not be undone, one line each."""
         for started in self._tasks:
             started.close()
         return super().restore()
 
 
 class LocalRecording:
-    """What `kprobe-sim record-local` asks for, through the entry point `local` of the group kprobe.recording.
+    """The recording of `kprobe-sim record-local`, found through the entry point `local` of the group kprobe.recording.
 
-    `cannot` and `tracing` are why it is refused, a line each; `plan` is what it would do, as lines below headings.
+    `cannot` and `tracing` are the reasons for a refusal, a line each; `plan` is what it would do, as lines below
+    headings.
     """
 
     def __init__(self, tree: Tree | None = None) -> None:
@@ -117,10 +118,10 @@ class LocalRecording:
         self.plan: Mapping[str, list[str]] = {} if found.cannot else plan(found, self._tree)
 
     def record(self, into: Path, config: str | None, progress: Progress) -> tuple[Path, list[str]]:
-        """Record into a directory below `into`; return it, and what is wrong: each line is something to be said.
+        """Record into a directory below `into`; return it, and lines about what is wrong.
 
-        Raise `KeyboardInterrupt` at SIGINT, `SystemExit` at another signal, `OSError` and `ValueError` where the kernel
-        answers as none does, always after putting back; what could not be put back is then in the error's notes.
+        Raise `KeyboardInterrupt` at SIGINT, `SystemExit` at another signal, `OSError` and `ValueError` for answers that
+        no known kernel gives, always after restoring; the error's notes say what could not be restored.
         """
         guest = LocalGuest(self._tree)
         with _turn(self._tree):
@@ -138,7 +139,8 @@ Result = TypeVar("Result")
 
 
 def undone(guest: Restored, work: Callable[[], Result], progress: Progress) -> tuple[Result, list[str]]:
-    """Do some work on a guest and put the guest back, on every way out; return the result and what could not be.
+    """Do some work on a guest and restore the guest on every way out; return the result, and what could not be
+    restored.
 
     Signals that end a program end the work before its next operation on the guest.  Raise what the work does, and what
     `LocalRecording.record` says of signals.
@@ -158,7 +160,7 @@ def undone(guest: Restored, work: Callable[[], Result], progress: Progress) -> t
 
 
 class _Ending:
-    """Within it the signals that end a program wait until they are asked for."""
+    """A context in which the signals that end a program wait until `raise_it`."""
 
     def __init__(self) -> None:
         self._came: list[int] = []
@@ -186,7 +188,7 @@ def _end(number: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _turn(tree: Tree) -> Iterator[None]:
-    """Hold the lock by which tracers of this project take turns; a tree that isn't this machine's has none."""
+    """Hold the lock by which this project's tracers take turns; a tree that isn't this machine's has none."""
     if not isinstance(tree, LocalTree):
         yield
         return

@@ -1,4 +1,4 @@
-"""A survey of this machine before it is recorded: what is missing, who is tracing, what the recording will do."""
+"""Surveys this machine before it is recorded: what is missing, who is tracing, what the recording will do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = "run it as root"
 BLACKLIST = "sys/kernel/debug/kprobes/blacklist"
 PROGRAMS = ("find", "stat", "grep", "sh")
 NEEDED = (*KINDS, ("_stext",), ("_etext",), ("_end",))  # one of each
-# Files of the tracefs that read so where nobody traces; the first group is what is set.
+# Files of the tracefs and what they contain when nobody traces; the first group is the setting.
 IDLE = {
     "current_tracer": re.compile(rb"\A(?!nop\n)(.*)\n"),
     "tracing_on": re.compile(rb"\A(?!1\n)(.*)\n"),
@@ -41,7 +41,7 @@ REMEDY = {
 
 
 class Survey(NamedTuple):
-    """Lines for people: why it can't be recorded, who traces, what the profile will lack, and how it will differ."""
+    """Lines for the user: why it can't be recorded, who traces, what the profile will lack, and how it will differ."""
 
     cannot: list[str]
     tracing: list[str]
@@ -50,7 +50,7 @@ class Survey(NamedTuple):
 
 
 def survey(tree: Tree) -> Survey:
-    """Look at a machine's files; nothing is changed."""
+    """Survey a machine's files without changing anything."""
     cannot = list(_cannot(tree))
     if cannot:
         return Survey(cannot, [], [], [])
@@ -66,7 +66,7 @@ def configuration(tree: Tree) -> str:
         return ""
 
 
-# ---- what it takes ----
+# ---- requirements ----
 
 
 def _cannot(tree: Tree) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _remedy(tree: Tree, error: OSError) -> str:
     return ROOT
 
 
-# ---- who traces ----
+# ---- active tracing ----
 
 
 def _tracing(tree: Tree) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _event_files(tree: Tree) -> Iterator[str]:
 def _readers(tree: Tree) -> Iterator[str]:
     """Yield the processes that have a file of the tracefs open."""
     for pid in filter(str.isdecimal, tree.listdir("proc")):
-        with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
+        with contextlib.suppress(OSError):  # it has ended, or we lack permission
             for number in tree.listdir(f"proc/{pid}/fd"):
                 with contextlib.suppress(OSError):
                     place = os.readlink(f"/proc/{pid}/fd/{number}")
@@ -184,7 +184,7 @@ def _readers(tree: Tree) -> Iterator[str]:
                         yield f"process {pid} ({comm}) has {place} open"
 
 
-# ---- what becomes of it ----
+# ---- the plan ----
 
 
 def _lacking(tree: Tree) -> Iterator[str]:
@@ -204,7 +204,7 @@ def _differing(tree: Tree) -> Iterator[str]:
         yield "the ring buffer: it has been used since boot, so it is expanded already"
 
 
-def plan(found: Survey, tree: Tree) -> Mapping[str, list[str]]:
+def plan(surveyed: Survey, tree: Tree) -> Mapping[str, list[str]]:
     """Return what a recording does, as lines below headings."""
     optimization = [f"/{OPTIMIZATION}: off, and on again"] if tree.exists(OPTIMIZATION) else []
     return {
@@ -221,6 +221,6 @@ def plan(found: Survey, tree: Tree) -> Mapping[str, list[str]]:
         "It takes": [
             "a few seconds, in which nobody else should trace; then up to a minute to decode the kernel's code"
         ],
-        "The profile will lack": found.lacking,
-        "It differs from one that kprobe-vm record makes in": found.differing,
+        "The profile will lack": surveyed.lacking,
+        "It differs from one that kprobe-vm record makes in": surveyed.differing,
     }

@@ -1,4 +1,5 @@
-"""The workload as a process of this machine: the requests of workload.c, answered by a Python that does nothing else.
+"""The workload as a process of this machine: a Python process that serves the requests of workload.c and does nothing
+else.
 
 It needs no compiler.  The module runs as a program of its own, so it imports the standard library alone at its top.
 """
@@ -12,10 +13,10 @@ import struct
 import sys
 
 _MEMORY, _SIZE = 0x10000000, 0x4000
-_REQUESTS, _ANSWERS = 100, 101  # descriptors far above those that an open returns
+_REQUESTS, _ANSWERS = 100, 101  # descriptors far above any that an open returns
 _REQUEST = struct.Struct("<10Q1792s")  # kind, number, six arguments, repeat, length of the data, data
 _FORK, _EXIT, _WAIT4, _OPENAT, _OPENAT2, _CLOSE = 57, 60, 61, 257, 437, 3
-_PROT_READ_WRITE, _MAP_FIXED_PRIVATE_ANONYMOUS = 3, 0x100022  # MAP_FIXED_NOREPLACE: nothing of Python's is replaced
+_PROT_READ_WRITE, _MAP_FIXED_PRIVATE_ANONYMOUS = 3, 0x100022  # MAP_FIXED_NOREPLACE: no mapping of Python is replaced
 _PR_SET_NAME = 15
 
 
@@ -28,7 +29,7 @@ class _Calls:
         self._libc.mmap.restype = ctypes.c_void_p
 
     def map_memory(self) -> None:
-        """Put the memory of the requests' data where that of the task in a guest is."""
+        """Map the memory for the requests' data at the address that a guest's task uses."""
         words = (ctypes.c_void_p(_MEMORY), ctypes.c_size_t(_SIZE), _PROT_READ_WRITE, _MAP_FIXED_PRIVATE_ANONYMOUS, -1)
         if self._libc.mmap(*words, ctypes.c_long(0)) != _MEMORY:
             raise OSError(ctypes.get_errno() or errno.EEXIST, "no memory at 0x10000000")
@@ -56,7 +57,7 @@ class _Calls:
 
 
 def serve(calls: _Calls) -> None:
-    """Do what is asked until there is nobody to ask, or the request to end."""
+    """Serve requests until the pipe closes or the request to end comes."""
     while len(request := os.read(_REQUESTS, _REQUEST.size)) == _REQUEST.size:
         kind, number, *arguments, repeat, length, data = _REQUEST.unpack(request)
         ctypes.memmove(_MEMORY, data, length)
@@ -74,7 +75,7 @@ def main() -> int:
     """Run the task: its requests come on standard input, its answers go to standard output."""
     import gc
 
-    gc.disable()  # which might ask the kernel for something in between
+    gc.disable()  # which might make system calls in between
     os.dup2(0, _REQUESTS)
     os.dup2(1, _ANSWERS)
     null = os.open(os.devnull, os.O_RDWR)

@@ -19,7 +19,7 @@ class LocalFile:
         self.path = path
 
     def read(self, size: int, timeout: float | None = None) -> bytes:
-        """One read(2), of what comes in `timeout` seconds; raise `TimeoutError` if nothing does."""
+        """One read(2) of what arrives within `timeout` seconds; raise `TimeoutError` if nothing does."""
         if timeout is not None and not select.select([self._descriptor], [], [], timeout)[0]:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
         return os.read(self._descriptor, size)

@@ -1,7 +1,6 @@
 """One boot of one guest: QEMU with its console, control and agent connections, all of them watched.
 
-Whatever ends the guest, everybody who waits for it gets an error that says what it was; nobody waits longer than a
-deadline.
+Whatever ends the guest, every waiting thread gets an error that names the cause; nobody waits longer than a deadline.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ __all__ = ["Boot", "Deadlines", "Saved", "clock_parts"]
 
 
 class Deadlines(NamedTuple):
-    """How long each thing may take, in seconds as the guest is given them (pace.py); generous, as emulation is slow."""
+    """The deadlines, in seconds as the guest gets them (pace.py); generous, as emulation is slow."""
 
     boot: float = 120.0
-    first_byte: float = 5.0  # of a boot that is to show whether KVM works
-    operation: float = 60.0  # of a system call that is not meant to block
-    silence: float = 2.0  # after that long without a word, while something is awaited, the guest is pinged
+    first_byte: float = 5.0  # of a boot that tests whether KVM works
+    operation: float = 60.0  # of a system call that should not block
+    silence: float = 2.0  # of silence, while a request waits, until the guest is pinged
     ping: float = 10.0
     panic: float = 3.0  # from the panic's message to QEMU's end
     port: float = 1.0  # from the end of the agent's port to QEMU's
@@ -54,12 +53,12 @@ class Deadlines(NamedTuple):
 
 
 def clock_parts(seconds: float) -> list[bytes]:
-    """Return a wall clock time (seconds since 1970) as a SET_CLOCK request has it."""
+    """Return a wall clock time (seconds since 1970) as the payload of a SET_CLOCK request."""
     return [value.to_bytes(8, "little") for value in divmod(int(seconds * 1e9), 10**9)]
 
 
 def _no_port(module: str) -> str:
-    """Say why the agent found no virtio port; `module` is one that didn't load."""
+    """Say why the agent found no virtio port; `module` is a module that failed to load."""
     if module:
         return f"the guest has no virtio port, as a module that it was given does not load: {module}"
     return (
@@ -77,7 +76,7 @@ class Saved(NamedTuple):
 
 
 class Boot:
-    """A guest that was started, or resumed from `saved`; `wait_ready` before using its `channel`."""
+    """A guest that was started, or resumed from `saved`; call `wait_ready` before using its `channel`."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Boot:
 
     @property
     def stage(self) -> str:
-        """How far the start is, in words."""
+        """The stage of the start, in words."""
         if self._saved is not None:
             return "resuming"
         if not self.control.is_connected:
@@ -122,7 +121,7 @@ class Boot:
         return self.console.tail(1).strip() or "the kernel starts"
 
     def wait_ready(self, *, prove: bool = False) -> Hello:
-        """Wait until the agent speaks; with `prove` the console must speak within a few seconds.
+        """Wait until the agent speaks; with `prove` the console must print something within a few seconds.
 
         Raise `BootTimeout`, or what else ended the guest.
         """
@@ -139,7 +138,7 @@ class Boot:
     def _wait_resumed(self, hello: Hello) -> Hello:
         """Set the clone's clock, which still shows when its template was saved; its answer shows that it lives."""
         if hello.port == "serial":
-            # bytes that come before its state does are lost, as they go into a UART that is then overwritten
+            # bytes that come before its state are lost, as they go into a UART that is then overwritten
             self.pace.wait(self.control.resumed, self.deadlines.resume)
         request = self.channel.send(Op.SET_CLOCK, *clock_parts(time.time()))
         if not self.channel.wait_patiently(request, self.deadlines.resume):
@@ -152,11 +151,11 @@ class Boot:
             self._give_up(QemuDied, f"QEMU does not resume: {reason}")
 
     def without_virtio(self) -> str:
-        """Say why the agent speaks by the serial port, where it does."""
+        """Say why the agent uses the serial port, if it does."""
         return _no_port(self.console.find(NO_MODULE))
 
     def close(self) -> None:
-        """End the guest at once (it has nothing to save) and let go of everything.  May be called twice."""
+        """End the guest at once, as it has nothing to save, and release everything.  May be called twice."""
         self._closing = True
         self.channel.fail(MachineClosed("the machine was closed"))
         self.qemu.kill()
@@ -172,7 +171,7 @@ class Boot:
         return kind(message, console=self.console.tail(), qemu_state=state, console_file=str(self.console.file))
 
     def _give_up(self, kind: type[MachineDied], message: str) -> MachineDied:
-        """Fail everything with a new error and end QEMU; return the error, or the earlier one if there was one."""
+        """Fail everything with a new error and end QEMU; return the error, or an earlier one."""
         if self.channel.failure is None and not self._closing:
             self.channel.fail(self._error(kind, message, self.control.state()))
         self.qemu.kill()
@@ -227,17 +226,17 @@ class Boot:
             channel = self.channel
             if channel.hello is None or channel.failure is not None or not channel.is_awaited:
                 continue
-            if time.monotonic() - channel.heard < self.deadlines.silence:
+            if time.monotonic() - channel.last_frame < self.deadlines.silence:
                 continue
             if not self._answers():
                 self._give_up(GuestHang, f"the guest has not answered for {self.deadlines.ping:.0f} s")
 
     def _answers(self) -> bool:
-        before = self.channel.heard
+        before = self.channel.last_frame
         try:
             ping = self.channel.send(Op.PING)
             answered = self.channel.wait_patiently(ping, self.deadlines.ping)
             self.channel.forget(ping)
         except MachineDied:
-            return True  # it has a worse trouble, which is known
-        return answered or self.channel.heard > before
+            return True  # a worse error is already known
+        return answered or self.channel.last_frame > before

@@ -22,20 +22,20 @@ except ModuleNotFoundError:
 __all__ = ["Console"]
 
 KEPT_LINES = 400
-LONGEST = 1024  # characters of a kept line: what the kernel's own can have (LOG_LINE_MAX, kernel/printk/printk.c)
+LONGEST = 1024  # characters of a kept line: the kernel's limit for its own (LOG_LINE_MAX, kernel/printk/printk.c)
 LOG_LARGEST = 16 << 20  # bytes of the file
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 # die() numbers its reports, as in "invalid opcode: 0000 [#1] PREEMPT SMP"; a line before may say more.
 OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|(?:^|(?<=\] ))\w.*: [0-9a-f]{4} \[#\d+\].*)")
 NO_MEMORY = re.compile(r"System is deadlocked on memory|Out of memory and no killable processes|[Oo]ut of memory")
-# what the agent (agent.c) says before it ends
+# what the agent prints before it ends
 NO_SERIAL = re.compile(r"(no serial port /dev/ttyS1: .*)")
 NO_MODULE = re.compile(r"module /modules/\d+-(.*)")
 _SOME = re.compile(rb".+", re.DOTALL)
 
 
 class _Log:
-    """The console's file: all of it, or its beginning and its end where it grew beyond `LOG_LARGEST`."""
+    """The console's file: complete, or its beginning and its end if it grew beyond `LOG_LARGEST`."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed by close()
@@ -44,7 +44,7 @@ class _Log:
         self._is_broken = False
 
     def write(self, data: bytes) -> None:
-        """Add what came; a disk that is full loses it, so that the guest has not to wait."""
+        """Append data; a full disk loses it, so that the guest need not wait."""
         if self._is_broken:
             return
         try:
@@ -61,7 +61,7 @@ class _Log:
         self._file.close()
 
     def _shorten(self) -> None:
-        """Keep the first quarter, and the last but one line by line; say what is left out in between."""
+        """Keep the first quarter and the last half, in whole lines; say what is left out in between."""
         quarter = LOG_LARGEST // 4
         descriptor = self._file.fileno()
         end = os.pread(descriptor, quarter, self._size - quarter).partition(b"\n")[2]
@@ -82,14 +82,14 @@ class Console:
         self._partial = b""
         self._listeners: list[Callable[[bytes], None]] = []
         self.file = file
-        self.first_byte = threading.Event()  # also set at the end, so that nobody waits for it in vain
+        self.first_byte = threading.Event()  # also set at the end, so that nobody waits in vain
         self.panicked = threading.Event()
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="kprobe-vm console", daemon=True)
         self._thread.start()
 
     def tail(self, lines: int = 50) -> str:
-        """Return the last lines; more of them if the kernel's first word of its end is further back."""
+        """Return the last lines; more of them if the kernel's first message about its end is further back."""
         kept = self._kept()
         if not kept[-1]:
             kept.pop()
@@ -135,7 +135,7 @@ class Console:
                 while spawn.expect([_SOME, pexpect.EOF], timeout=None) == 0:
                     self._take(spawn.match.group())
         except OSError:
-            pass  # the other end is gone: an end like any other
+            pass  # the other end is gone: an ordinary end
         finally:
             self.ended.set()
             self.first_byte.set()
@@ -145,7 +145,7 @@ class Console:
         for listener in list(self._listeners):
             try:
                 listener(data)
-            except Exception:  # whoever listens may have gone; the guest must not wait for that
+            except Exception:  # the listener may have gone; the guest must not wait for it
                 with contextlib.suppress(ValueError):
                     self._listeners.remove(listener)
         *whole, partial = (self._partial + data).split(b"\n")
@@ -158,7 +158,7 @@ class Console:
 
 
 def _shown(raw: bytes) -> str:
-    """Return a line as text, with what a terminal would obey escaped."""
+    """Return a line as text, with control characters escaped."""
     text = raw.decode("utf-8", "replace")
     if text.isprintable():
         return text

@@ -29,7 +29,7 @@ class Incoming(NamedTuple):
     """What a machine that was started with `-incoming defer` resumes from."""
 
     state: int  # descriptor, inherited by QEMU, at the first byte of the state
-    shared_ram: bool  # whether the memory is not in the state
+    shared_ram: bool  # whether the state lacks the memory
     refused: Callable[[str], object]  # called on the control thread with QEMU's words
 
 
@@ -52,7 +52,7 @@ class Control:
         self._settled = threading.Event()  # connected, or failed to
         self.shutdown_reason = ""
         self.resumed = threading.Event()  # the guest that was given to it goes on
-        self.ended = threading.Event()  # nothing more will be learnt
+        self.ended = threading.Event()  # nothing more will be reported
         self._thread = threading.Thread(target=self._run, name="kprobe-vm control", daemon=True)
         self._thread.start()
 
@@ -128,7 +128,7 @@ class Control:
                 self._incoming.refused(refusal)
 
     def _resume(self, incoming: Incoming) -> None:
-        """Send all commands before QEMU is there to read them, as every wait for it would be a wait for the clone."""
+        """Send all commands before QEMU reads them, as every wait for it would delay the clone."""
         self._socket.settimeout(CONNECT_DEADLINE)
         commands: list[tuple[str, Mapping[str, object]]] = [("qmp_capabilities", {})]
         if incoming.shared_ram:
@@ -146,7 +146,7 @@ class Control:
             answered += "return" in answer
 
     def _line(self) -> bytes:
-        """Take one line off the connection, and no byte of the next: that is for qemu.qmp."""
+        """Read one line off the connection, and no byte of the next: that is for qemu.qmp."""
         line = b""
         while not line.endswith(b"\n"):
             waiting = self._socket.recv(65536, socket.MSG_PEEK)
@@ -160,7 +160,7 @@ class Control:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         client = QMPClient("kprobe-vm")
-        client.logger.setLevel("CRITICAL")  # the end of QEMU is reported by what we raise
+        client.logger.setLevel("CRITICAL")  # what we raise reports QEMU's end
         client.await_greeting = client.negotiate = self._incoming is None
         self._socket.setblocking(False)
         try:

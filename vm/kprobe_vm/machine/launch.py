@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,59 +38,46 @@ class Started(NamedTuple):
     hello: Hello
     accelerator: str
     is_clone: bool
-    seconds: float  # that it was given from QEMU's start to the guest's answer (pace.py)
+    seconds: float  # as the guest got them, from QEMU's start to its answer (pace.py)
 
 
+@dataclass
 class Launch:
     """Everything that a start needs; `start` does it.
 
-    `faults` lists what went wrong on the way and was got round: a stale template, a full disk, a KVM of no use.
+    `faults` lists what went wrong on the way and was worked around: a stale template, a full disk, a useless KVM.
     """
 
-    def __init__(
-        self,
-        name: str,
-        hardware: Hardware,
-        deadlines: Deadlines,
-        cache: Cache,
-        progress: Progress,
-        *,
-        program: str,
-        version: str,
-        accelerator: str | None,
-        kernel_digest: str | None,
-    ) -> None:
-        """`name` is for people; `hardware` says "tcg"; without a `kernel_digest` no template is used or made."""
-        self.faults: list[MachineError] = []
-        self._name = name
-        self._hardware = hardware
-        self._deadlines = deadlines
-        self._cache = cache
-        self._progress = progress
-        self._program = program
-        self._version = version
-        self._accelerator = accelerator
-        self._kernel_digest = kernel_digest
+    name: str  # for people
+    hardware: Hardware  # whose accelerator is a kind of "tcg"
+    deadlines: Deadlines
+    cache: Cache
+    progress: Progress
+    program: str  # QEMU
+    version: str
+    accelerator: str | None
+    kernel_digest: str | None  # without one no template is used or made
+    faults: list[MachineError] = field(default_factory=list)
 
     def start(self) -> Started:
-        """Return a guest that answers; raise `MachineDied` if none can be had."""
-        verdict = Verdict(self._cache, self._version)
-        if self._accelerator == "kvm":
-            return self._boot(self._hardware._replace(accelerator="kvm"))
-        if self._accelerator is None and can_open_kvm() and verdict.read() is not False:
+        """Return a guest that answers; raise `MachineDied` if none comes up."""
+        verdict = Verdict(self.cache, self.version)
+        if self.accelerator == "kvm":
+            return self._boot(self.hardware._replace(accelerator="kvm"))
+        if self.accelerator is None and can_open_kvm() and verdict.read() is not False:
             return self._start_with_kvm(verdict)
         return self._start_emulated()
 
     def _start_with_kvm(self, verdict: Verdict) -> Started:
         proven = verdict.read() is True
         try:
-            started = self._boot(self._hardware._replace(accelerator="kvm"), prove=not proven)
+            started = self._boot(self.hardware._replace(accelerator="kvm"), prove=not proven)
         except (BootTimeout, QemuDied) as error:
             if proven:
                 raise
             self.faults.append(error)
             verdict.write(False, error.message)
-            self._progress(
+            self.progress(
                 f"/dev/kvm opens but runs no kernel ({error.message}): emulating from now on, which is slower"
             )
             return self._start_emulated()
@@ -97,24 +85,22 @@ class Launch:
         return started
 
     def _start_emulated(self) -> Started:
-        # Templates are for emulated guests: with KVM a boot is quick, and clones there were never tried.
-        if self._kernel_digest is None:
-            return self._boot(self._hardware)
-        hardware = _quiet(self._hardware)
-        saved = Template(
-            self._cache, template.template_key(self._program, self._version, hardware, self._kernel_digest)
-        )
+        # Templates are for emulated guests: with KVM a boot is quick, and clones were never tried there.
+        if self.kernel_digest is None:
+            return self._boot(self.hardware)
+        hardware = _quiet(self.hardware)
+        saved = Template(self.cache, template.template_key(self.program, self.version, hardware, self.kernel_digest))
         if saved.method == NONE:
-            return self._boot(self._hardware)
+            return self._boot(self.hardware)
         return self._clone(saved) or self._boot_and_save(saved)
 
     def _clone(self, saved: Template) -> Started | None:
-        """Return a clone; None if there is no template, or none that is of use (any more)."""
+        """Return a clone; None if there is no usable template."""
         try:
             with saved.opened() as contents:
                 if contents is None:
                     return None
-                started = self._boot(self._hardware, saved=contents)
+                started = self._boot(self.hardware, saved=contents)
         except TemplateStale as error:
             self._work_around(error, "making another")
             saved.drop()
@@ -130,14 +116,14 @@ class Launch:
 
     def _boot_and_save(self, saved: Template) -> Started:
         with saved.turn():
-            # somebody else may have made it while we waited
+            # another process may have made it while we waited
             if started := self._clone(saved):
                 return started
             with contextlib.ExitStack() as stack:
                 memory = os.memfd_create("kprobe-vm guest memory")
                 stack.callback(os.close, memory)
-                os.ftruncate(memory, self._hardware.memory << 20)
-                started = self._boot(self._hardware, ram=Ram(memory, shared=True))
+                os.ftruncate(memory, self.hardware.memory << 20)
+                started = self._boot(self.hardware, ram=Ram(memory, shared=True))
                 try:
                     self._save(saved, started, memory)
                 except BaseException:  # Ctrl-C as well
@@ -146,13 +132,13 @@ class Launch:
                 return started
 
     def _save(self, saved: Template, started: Started, memory: int) -> None:
-        """Make the guest, which has just booted, the template; it goes on as if nothing had been."""
+        """Save the freshly booted guest as the template; the guest then goes on as if nothing had happened."""
         channel, control = started.boot.channel, started.boot.control
-        self._progress("saving the guest as a template for the next")
-        # what every user does first is then done already, in the clones' memory
+        self.progress("saving the guest as a template for the next")
+        # clones then have in memory what every user does first
         place = started.hello.tracing
         for op, path in ((Op.STAT, f"{place}\0"), (Op.READ_FILE, f"{place}/kprobe_events\0")):
-            channel.call(op, path.encode(), deadline=self._deadlines.operation)
+            channel.call(op, path.encode(), deadline=self.deadlines.operation)
         with_memory = saved.method == MEMORY
         try:
             state = take_state(control, shared_ram=with_memory, deadline=SAVE_DEADLINE)
@@ -165,28 +151,28 @@ class Launch:
                 raise channel.failure.again() from error
             saved.failed()
             self._work_around(TemplateStale(f"QEMU can't save a template: {error}"), "doing without")
-        with contextlib.suppress(ControlLost):  # then the watch says what it is
+        with contextlib.suppress(ControlLost):  # then the watching thread reports why
             control.execute("cont")
-        channel.call(Op.SET_CLOCK, *clock_parts(time.time()), deadline=self._deadlines.operation)
+        channel.call(Op.SET_CLOCK, *clock_parts(time.time()), deadline=self.deadlines.operation)
 
     def _work_around(self, fault: MachineError, how: str) -> None:
         self.faults.append(fault)
-        self._progress(f"{fault}: {how}")
+        self.progress(f"{fault}: {how}")
 
     def _boot(
         self, hardware: Hardware, *, prove: bool = False, ram: Ram | None = None, saved: Saved | None = None
     ) -> Started:
-        # A kernel that must prove that it runs has to talk from its first moment on.
+        # A kernel that must prove that it runs has to print from its first moment on.
         hardware = _quiet(hardware) if not prove else _with_words(hardware, "earlyprintk=serial,ttyS0")
         doing = "booting" if saved is None else "cloning"
-        if saved is None and self._accelerator is None and not hardware.accelerator.startswith("kvm"):
+        if saved is None and self.accelerator is None and not hardware.accelerator.startswith("kvm"):
             trouble = kvm_trouble()
             if trouble not in ("", "not there"):
-                self._progress(f"{trouble}; emulating, which is slower")
-        line = f"{doing} {self._name} ({hardware.accelerator.partition(',')[0]})"
+                self.progress(f"{trouble}; emulating, which is slower")
+        line = f"{doing} {self.name} ({hardware.accelerator.partition(',')[0]})"
         boot: Boot | None = None
-        with measured(self._progress, line, lambda: boot.stage if boot else ""):
-            boot = Boot(self._program, hardware, self._console_file(), self._deadlines, ram=ram, saved=saved)
+        with measured(self.progress, line, lambda: boot.stage if boot else ""):
+            boot = Boot(self.program, hardware, self._console_file(), self.deadlines, ram=ram, saved=saved)
             try:
                 hello = boot.wait_ready(prove=prove)
             except BaseException:  # Ctrl-C as well
@@ -194,18 +180,18 @@ class Launch:
                 raise
         seconds = boot.pace.now()
         nominal = pace.NOMINAL_BOOT if saved is None else pace.NOMINAL_CLONE
-        boot.deadlines = self._deadlines.scaled(pace.after_start(seconds, nominal))
+        boot.deadlines = self.deadlines.scaled(pace.after_start(seconds, nominal))
         if hello.port == "serial" and hardware.virtio and saved is None:
             self._work_around(NotReady(boot.without_virtio()), "by its second serial port, which is slower")
         return Started(boot, hello, hardware.accelerator, saved is not None, seconds)
 
     def _console_file(self) -> Path:
-        directory = self._cache.directory("console")
+        directory = self.cache.directory("console")
         with contextlib.suppress(OSError):
             old = sorted(directory.glob("*.log"), key=lambda path: path.stat().st_mtime)
             for path in old[: -CONSOLE_FILES_KEPT + 1]:
                 path.unlink()
-        label = re.sub(r"[^\w.+-]+", "_", self._name)[-40:]
+        label = re.sub(r"[^\w.+-]+", "_", self.name)[-40:]
         try:
             handle, name = tempfile.mkstemp(prefix=f"{label}-", suffix=".log", dir=directory)
         except OSError as error:

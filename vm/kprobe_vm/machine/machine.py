@@ -78,7 +78,7 @@ class Machine:
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
-        self.faults: list[MachineError] = []  # what went wrong at the start and was got round
+        self.faults: list[MachineError] = []  # what went wrong at the start and was worked around
 
     # ---- life ----
 
@@ -87,7 +87,7 @@ class Machine:
         if self._started is not None:
             raise RuntimeError("the machine was started before")
         sweep()
-        # whatever is wrong with a kernel is said where there is no QEMU, too
+        # so that errors of the kernel are reported without a QEMU, too
         kernels = Kernels(self._cache, self._progress, environment=self._environment)
         self.kernel = kernels.get(self.spec, self._modules)
         program, version = _qemu(self._cache)
@@ -123,7 +123,7 @@ class Machine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- what it is ----
+    # ---- its properties ----
 
     @property
     def release(self) -> str:
@@ -136,18 +136,18 @@ class Machine:
         return self._up().hello.version
 
     @property
-    def place(self) -> str:
-        """Where the guest has its tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
+    def tracefs_path(self) -> str:
+        """The directory of the guest's tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
         return self._up().hello.tracing
 
     @property
     def port(self) -> str:
-        """By which port the guest is spoken with: "virtio", or "serial" where its kernel has none of those."""
+        """The port to the guest: "virtio", or "serial" if its kernel has no virtio port."""
         return self._up().hello.port
 
     @property
     def accelerator(self) -> str:
-        """What it runs on: "kvm", "tcg" or "tcg,thread=single"."""
+        """The accelerator: "kvm", "tcg" or "tcg,thread=single"."""
         return self._up().accelerator
 
     @property
@@ -170,12 +170,12 @@ class Machine:
         """The connection to the agent."""
         return self.boot.channel
 
-    # ---- what can be done with it ----
+    # ---- its use ----
 
     @property
     def tracefs(self) -> GuestTracefs:
         """The guest's tracefs."""
-        return GuestTracefs(self.channel, self.place, deadline=self._deadlines.operation)
+        return GuestTracefs(self.channel, self.tracefs_path, deadline=self._deadlines.operation)
 
     @property
     def files(self) -> GuestTracefs:
@@ -194,7 +194,7 @@ class Machine:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a program in the guest and collect its output, as `subprocess.run` does.
 
-        `env` is added to the guest's environment.  Raise `subprocess.TimeoutExpired` (it is killed then),
+        `env` is added to the guest's environment.  Raise `subprocess.TimeoutExpired` (the program is then killed),
         `subprocess.CalledProcessError` with `check`, and `OSError` if it can't be started or writes more than 256 MiB.
         """
         with self._input_file(input) as stdin:
@@ -219,7 +219,7 @@ class Machine:
         capture: bool = False,
         stdin: str | None = "/dev/null",
     ) -> GuestProcess:
-        """Start a program in the guest and return at once; without `capture` its output is thrown away.
+        """Start a program in the guest and return at once; without `capture` its output is discarded.
 
         `stdin` is a file of the guest; with None the program reads what `feed` of the process is given.
         """
@@ -238,7 +238,7 @@ class Machine:
         if request.result < 0:
             raise OSError(-request.result, os.strerror(-request.result))
 
-    # ---- within ----
+    # ---- internals ----
 
     def _up(self) -> Started:
         if self._started is None:

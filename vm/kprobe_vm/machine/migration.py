@@ -1,4 +1,4 @@
-"""Saving the state of a running guest: its devices', and its memory's unless that is a file of ours."""
+"""Saves the state of a running guest: its devices, and its memory unless that is a file of ours."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PIPE = 1 << 20
 def take_state(control: Control, *, shared_ram: bool, deadline: float) -> bytes:
     """Stop the guest's processors and return its state; `go_on` lets it run again.
 
-    With `shared_ram` the state is without the memory.  The guest is not told to stop first, as a clone would then have
-    to be told to go on.  Raise `ControlLost` if QEMU refuses or is not done after `deadline` seconds.
+    With `shared_ram` the state is without the memory.  The guest isn't stopped first, as a clone would then have to be
+    resumed.  Raise `ControlLost` if QEMU refuses or is not done after `deadline` seconds.
     """
     if shared_ram:
         control.execute("migrate-set-capabilities", SHARED_RAM)
@@ -58,4 +58,4 @@ def _wait_completed(control: Control, end: float) -> None:
             raise ControlLost(f"the state could not be saved: {facts.get('error-desc', facts['status'])}")
         if time.monotonic() > end:
             raise ControlLost("the state is not saved yet")
-        time.sleep(0.005)  # QEMU reports the end only to those who ask
+        time.sleep(0.005)  # QEMU reports the end only when asked

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kprobe_vm.errors import QemuDied
 from kprobe_vm.host import programs
 
-__all__ = ["COMMAND_LINE", "Hardware", "Qemu", "Ram", "arguments", "dying_with"]
+__all__ = ["COMMAND_LINE", "Descriptors", "Hardware", "Qemu", "Ram", "arguments", "dying_with"]
 
 # nokaslr: symbols stay at their addresses in every run.  cryptomgr.notests: 0.3 s less.  no_timer_check: on a busy host
 # the kernel finds its emulated timer too slow, and panics ("IO-APIC + timer doesn't work").  rcu_expedited: who takes a
@@ -28,7 +28,7 @@ COMMAND_LINE = (
 
 
 class Hardware(NamedTuple):
-    """The virtual machine that is started."""
+    """The virtual machine to start."""
 
     kernel: Path
     initrd: Path
@@ -54,22 +54,17 @@ class Ram(NamedTuple):
         return ["-object", f"memory-backend-file,id=ram,mem-path={path},size={memory}M,share={share}"]
 
 
-def arguments(
-    hardware: Hardware,
-    *,
-    agent: int,
-    serial: int,
-    console: int,
-    control: int,
-    ram: Ram | None = None,
-    incoming: bool = False,
-) -> list[str]:
-    """Return QEMU's arguments; the numbers are the descriptors of its ends of four socket pairs.
+class Descriptors(NamedTuple):
+    """QEMU's ends of four socket pairs."""
 
-    `agent` is the virtio port's, `serial` that of ttyS1, where the agent of a kernel without virtio is.
+    agent: int  # the virtio port
+    serial: int  # ttyS1, which the agent uses on a kernel without virtio
+    console: int
+    control: int
 
-    With `incoming` the machine does nothing until it is given another machine's state.
-    """
+
+def arguments(hardware: Hardware, ends: Descriptors, *, ram: Ram | None = None, incoming: bool = False) -> list[str]:
+    """Return QEMU's arguments; with `incoming` the machine does nothing until it is given another machine's state."""
     return [
         "-nodefaults",
         "-no-user-config",
@@ -85,13 +80,13 @@ def arguments(
         *("-initrd", str(hardware.initrd)),
         *("-append", f"{COMMAND_LINE} {hardware.command_line}".strip()),
         "-no-reboot",
-        *("-chardev", f"socket,id=console,fd={console}"),
+        *("-chardev", f"socket,id=console,fd={ends.console}"),
         *("-serial", "chardev:console"),
-        *("-chardev", f"socket,id=control,fd={control}"),
+        *("-chardev", f"socket,id=control,fd={ends.control}"),
         *("-mon", "chardev=control,mode=control"),
-        *("-chardev", f"socket,id=serial,fd={serial}"),
+        *("-chardev", f"socket,id=serial,fd={ends.serial}"),
         *("-serial", "chardev:serial"),
-        *(_virtio(agent) if hardware.virtio else ()),
+        *(_virtio(ends.agent) if hardware.virtio else ()),
     ]
 
 
@@ -110,15 +105,16 @@ def _virtio(agent: int) -> list[str]:
     return [
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
-        # with an id, as QEMU reports a port's close only then
+        # with an id, as QEMU reports the closing of a port only then
         *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"),
     ]
 
 
 def dying_with(parent: int) -> list[str]:
-    """Return the command that runs another one which dies with its parent, and doesn't start if that is dead already.
+    """Return the command that runs another one so that it dies with its parent, and doesn't start after the parent's
+    death.
 
-    The kernel reports a death only from the moment on at which it was asked to.
+    The kernel reports only deaths that come after the request.
     """
     return [
         programs.find("setpriv"),
@@ -140,7 +136,7 @@ class Qemu:
     """
 
     def __init__(self, program: str, hardware: Hardware, *, ram: Ram | None = None, state: int | None = None) -> None:
-        """Start it; `ram` is the memory if that isn't ordinary, `state` a descriptor to resume from."""
+        """Start it; `ram` is the memory unless it is ordinary, `state` a descriptor to resume from."""
         self.agent, agent = socket.socketpair()
         self.serial, serial = socket.socketpair()
         self.console, console = socket.socketpair()
@@ -151,10 +147,9 @@ class Qemu:
             program,
             *arguments(
                 hardware,
-                agent=agent.fileno(),
-                serial=serial.fileno(),
-                console=console.fileno(),
-                control=control.fileno(),
+                Descriptors(
+                    agent=agent.fileno(), serial=serial.fileno(), console=console.fileno(), control=control.fileno()
+                ),
                 ram=ram,
                 incoming=state is not None,
             ),
@@ -170,7 +165,7 @@ class Qemu:
         thread.start()
         try:
             error = born.get()
-        except BaseException:  # Ctrl-C: the process may be there in a moment
+        except BaseException:  # Ctrl-C: the process may appear in a moment
             thread.join(0.5)
             self.kill()
             raise
@@ -193,7 +188,7 @@ class Qemu:
             self.ended.wait(10)
 
     def describe(self) -> str:
-        """Return how the process stands."""
+        """Return the state of the process."""
         if self.status is None:
             return f"running as process {self.pid}"
         if self.status < 0:

@@ -26,13 +26,13 @@ from kprobe_vm.agent.frames import PROTOCOL, Hello
 from kprobe_vm.errors import DiskFull, TemplateStale
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.machine.boot import Saved
-from kprobe_vm.machine.qemu import Hardware, Ram, arguments
+from kprobe_vm.machine.qemu import Descriptors, Hardware, Ram, arguments
 
 __all__ = ["MEMORY", "NONE", "STATE", "Contents", "Template", "template_key"]
 
 MEMORY, STATE, NONE = "memory", "state", "none"
-KEPT = 12  # templates of the cache; the longest unused goes first
-SPARE = 32 << 20  # bytes that saving leaves free on the disk
+KEPT = 12  # templates in the cache; the least recently used goes first
+SPARE = 32 << 20  # bytes that must stay free on the disk
 _TRAILER = struct.Struct("<I12s")  # length of the JSON text before it, then:
 _MAGIC = b"kpvm-templ1\n"
 _STEP = 1 << 22
@@ -44,23 +44,23 @@ class Contents(NamedTuple):
     ram: int | None  # descriptor of the file with the memory; None if that is in the state
     state: bytes
     hello: Hello
-    seconds: float  # that the boot took
+    seconds: float  # seconds that the boot took
 
 
 def template_key(program: str, version: str, hardware: Hardware, kernel: str) -> str:
-    """Return what distinguishes a template from others: a hash of everything that decides what a guest becomes.
+    """Return the key of a template: a hash of everything that determines the guest.
 
     That is QEMU (version and the very binary), its arguments with the kernel's command line, memory and processors, the
     contents of the kernel (`kernel` is its hash) and of the root image (whose name is its hash; the agent is in there).
     """
     binary = os.stat(program)
-    words = arguments(hardware, agent=0, serial=0, console=0, control=0, ram=Ram())
+    words = arguments(hardware, Descriptors(0, 0, 0, 0), ram=Ram())
     identity = [program, version, binary.st_size, binary.st_mtime_ns, kernel, PROTOCOL, words]
     return digest(json.dumps(identity).encode())[:32]
 
 
 class Template:
-    """The template of one kind of guest in the cache, there or not."""
+    """The template of one kind of guest in the cache, whether it exists or not."""
 
     def __init__(self, cache: Cache, key: str) -> None:
         self._cache = cache
@@ -70,12 +70,12 @@ class Template:
 
     @property
     def method(self) -> str:
-        """How this one can be saved: MEMORY unless that was found not to work."""
+        """The way to save it: MEMORY unless that was found not to work."""
         return str(self._read_note().get("method", MEMORY))
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the right to make it, for which others wait."""
+        """Hold the right to make it; others wait for it."""
         with self._cache.lock(f"template-{self.key}"):
             yield
 
@@ -105,7 +105,7 @@ class Template:
             yield Saved(Ram(file.fileno() if size else None), state.fileno(), Hello(*facts["hello"]))
 
     def save(self, contents: Contents) -> None:
-        """Write it, replacing an older one; the caller has the `turn`.  Raise `DiskFull`, or another `OSError`."""
+        """Write it, replacing an older one; the caller holds the `turn`.  Raise `DiskFull`, or another `OSError`."""
         self._sweep()
         try:
             needed = len(contents.state) + SPARE
@@ -132,13 +132,13 @@ class Template:
             self._write_note({**note, "proven": True})
 
     def failed(self) -> None:
-        """Note that a clone of it did not come up: it is dropped, and if none ever did, so is the method."""
+        """Note that a clone of it did not come up: drop the template, and the method too if no clone ever did."""
         note = self._read_note()
         if not note.get("proven"):
             self._write_note({"method": STATE if note.get("method", MEMORY) == MEMORY else NONE})
         self.drop()
 
-    # ---- within ----
+    # ---- internals ----
 
     def _stale(self, why: str) -> TemplateStale:
         return TemplateStale(f"the template {self.path} can't be used: {why}")
@@ -188,7 +188,7 @@ class Template:
 
     @contextlib.contextmanager
     def _new_file(self) -> Iterator[tuple[int, str]]:
-        """Give a descriptor and what can be linked: of a file with no name, where the file system has such files."""
+        """Yield a descriptor and the path to link: of a file without a name, if the file system has such files."""
         directory = self.path.parent
         try:
             file = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -206,7 +206,7 @@ class Template:
                 os.unlink(temporary)
 
     def _sweep(self) -> None:
-        """Remove what a killed process has left: the holder of the lock knows that nobody uses it."""
+        """Remove what a killed process left behind: the holder of the lock knows that nobody uses it."""
         for left in self.path.parent.glob(f".new-{self.key}-*"):
             left.unlink(missing_ok=True)
 
@@ -226,7 +226,7 @@ class Template:
         return dict(self._cache.note(self._note) or {})
 
     def _write_note(self, note: dict[str, object]) -> None:
-        with contextlib.suppress(DiskFull, OSError):  # then it will be found out again
+        with contextlib.suppress(DiskFull, OSError):  # then it will be found out anew
             self._cache.write_note(self._note, note)
 
 

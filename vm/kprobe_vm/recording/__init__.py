@@ -1,4 +1,4 @@
-"""A kernel's profile, which the simulator is built from: read from a booted guest and written as files.
+"""Takes a booted guest; gives its profile, the files that the simulator is built from.
 
 Uses `machine`, the workload of `guest`, and all below them.  Start with `record`; `profilefile` and
 `symboltable` define the files.

@@ -11,7 +11,7 @@ from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.images.kernels import image_of
 from kprobe_vm.machine.machine import Machine
-from kprobe_vm.recording.answers import ask_again
+from kprobe_vm.recording.gates import ask_again
 from kprobe_vm.recording.record import record
 
 __all__ = ["Booted", "record_answers", "record_kernel"]
@@ -21,7 +21,7 @@ TASKS = "cd /proc; for p in [0-9]*; do [ $p = $$ ] || echo $p $(cat $p/comm 2>/d
 
 
 class Booted:
-    """A `Machine` as the recorder asks it."""
+    """A `Machine` in the form that the recorder needs."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -67,14 +67,14 @@ def _check_capstone() -> None:
 def config_beside(kernel: str) -> Path | None:
     """Return the configuration beside a kernel's image, called `config-RELEASE` as in /boot; None if there is none.
 
-    Where the image is a link, as /vmlinuz is, it may be beside the file that it leads to.
+    If the image is a link, as /vmlinuz is, it may be beside the file that the link leads to.
     """
     if "/" not in kernel:
         return None
     image = Path(kernel)
     try:
         _, release = image_of(image)
-    except NotReady:  # which is told where it is started
+    except NotReady:  # reported when it is started
         return None
     places = dict.fromkeys((image.parent, image.resolve().parent))
     found = [place / f"config-{release}" for place in places if release]

@@ -1,6 +1,7 @@
-"""Reads the kernel's BTF (/sys/kernel/btf/vmlinux): prototypes of functions, fields of structures.
+"""Reads the kernel's BTF (/sys/kernel/btf/vmlinux) whole: prototypes of functions, fields of structures.
 
-The format is that of Documentation/bpf/btf.rst of the kernel.
+Source: Documentation/bpf/btf.rst of the kernel.  `kprobe/kernel/btf.py` is a reader apart: it searches a running kernel
+for single prototypes in milliseconds, and neither package may import the other.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
 
 
 def _structs(btf: Btf) -> dict[str, int]:
-    """Return the number of each struct by name; of several with one name the kernel finds the first, so of nameless."""
+    """Return the number of each struct by name: the first of those that share a name, as the kernel finds it."""
     found: dict[str, int] = {}
     for number, entry in enumerate(btf.types):
         if entry.kind == STRUCT:
@@ -157,7 +158,7 @@ def _structs(btf: Btf) -> dict[str, int]:
 
 
 def _is_character(btf: Btf, number: int) -> bool:
-    """Return whether a type is an unsigned int of 8 bits, as the kernel tells a char by."""
+    """Return whether a type is an unsigned int of 8 bits, by which the kernel recognises a char."""
     while number < len(btf.types) and btf.types[number].kind in TRANSPARENT:
         number = btf.types[number].size
     entry = btf.types[number] if number < len(btf.types) else btf.types[0]

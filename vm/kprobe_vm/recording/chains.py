@@ -1,7 +1,7 @@
 """The call chains of a kernel build: those of the workload's system calls, and the tracer's own frames.
 
-They are return addresses, different in each build, that a stack trace shows.  All are asked of the guest: by stack
-traces after probes, and by the trigger `stacktrace`, where the tracer's own functions aren't skipped.
+They are return addresses, different in each build, that a stack trace shows.  The guest tells all of them: by stack
+traces after probes, and by the trigger `stacktrace`, which doesn't skip the tracer's own functions.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kprobe_vm.recording.guest import Guest
 
 __all__ = ["ask"]
 
-ADVISED = -2  # a descriptor: as a register it tells whether 32 or 64 bits are handed on
+ADVISED = -2  # a descriptor: its register shows whether 32 or 64 bits are passed on
 SIGCHLD = 17
-ENTRIES = "f[:["  # what a README that knows fprobes says
+ENTRIES = "f[:["  # how a README mentions fprobes
 RETURN = "%return"
 OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 INNER = (5, 9)  # where what follows the call to ftrace is: without ENDBR before it, and with
@@ -38,7 +38,7 @@ class _Asking:
     def __init__(self, guest: Guest, functions: Functions) -> None:
         self._files = guest
         self._open, self._fork, self._advise = functions
-        self._caller = ""  # what calls the first of them
+        self._caller = ""  # the caller of the first of them
         self._tracefs = guest.tracefs
         self._workload = guest.workload()
 
@@ -60,7 +60,7 @@ class _Asking:
         return facts
 
     def _calls(self) -> dict[str, Any]:
-        """Ask for the callers of the functions that the workload reaches, and for what they hand on."""
+        """Ask for the callers of the functions that the workload reaches, and for what they pass on."""
         tracefs = self._tracefs
         tracefs.write("options/stacktrace", b"1")
         chains = {}
@@ -69,7 +69,7 @@ class _Asking:
                 text = self._traced(f"p:chain {function}", function)
                 frames = _frames(text)
                 above = len(_above(frames, function))
-                chains[name] = frames[above + 1 :] if above < len(frames) else frames  # before 4.9 it isn't there
+                chains[name] = frames[above + 1 :] if above < len(frames) else frames  # it doesn't exist before 4.9
         finally:
             tracefs.write("options/stacktrace", b"0")
         for name, function in (("openat", self._open), ("fork", self._fork), ("fadvise", self._advise)):
@@ -129,7 +129,7 @@ class _Asking:
         return facts
 
     def _optimized(self, breakpoint: list[str]) -> list[str]:
-        """Ask for the stack at a probe that has become a jump; the kernel takes its time for that."""
+        """Ask for the stack at a probe that was optimized into a jump, which takes the kernel a while."""
         self._files.write(OPTIMIZATION, b"1")
         return self._triggered(self._inner(), until=lambda frames: frames[: len(breakpoint)] != breakpoint)
 
@@ -155,7 +155,7 @@ class _Asking:
         raise ValueError(f"no probe can be placed after the entry of {self._open}")
 
     def _triggered(self, *definitions: str, until: Callable[[list[str]], bool] = bool) -> list[str]:
-        """Return the stack that the trigger of the probe `chain` takes at an open, the first one that will do."""
+        """Return the first suitable stack that the trigger of the probe `chain` records at an open."""
         tracefs = self._tracefs
         events = "dynamic_events" if definitions[0].startswith("f") else "kprobe_events"
         tracefs.write(events, "\n".join(definitions).encode())
@@ -178,7 +178,7 @@ class _Asking:
             self._workload.fadvise(ADVISED, 0, 0)
 
     def _taken(self, *deletes: str, events: str = "kprobe_events") -> str:
-        """Return what is in the buffer, empty it, and delete probes."""
+        """Return the contents of the buffer, empty it, and delete probes."""
         tracefs = self._tracefs
         text = tracefs.read("trace").decode()
         for line in deletes:
@@ -192,6 +192,6 @@ def _frames(text: str) -> list[str]:
 
 
 def _above(frames: list[str], function: str) -> list[str]:
-    """Return the frames up to that of a function, all if it isn't there."""
+    """Return the frames up to that of a function, or all if it isn't among them."""
     names = [frame.partition("+")[0] for frame in frames]
     return frames[: names.index(function)] if function in names else frames

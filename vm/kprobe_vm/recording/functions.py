@@ -1,4 +1,4 @@
-"""The kernel functions that do what the workload asks for, whose names have changed over time."""
+"""The kernel functions behind the workload's system calls; their names have changed over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = (OPENING, FORKING, ADVISING)
 
 
 class Functions(NamedTuple):
-    """The function that opens a file, that makes a task, and that fadvise64(2) calls."""
+    """The functions that open a file, create a task, and serve fadvise64(2)."""
 
     opening: str
     forking: str
@@ -25,7 +25,7 @@ NEWEST = Functions(*(names[0] for names in KINDS))
 
 
 def functions(kallsyms: str) -> Functions:
-    """Return those of a kernel by its /proc/kallsyms; of one that has none of a kind the newest name."""
+    """Return those of a kernel by its /proc/kallsyms; the newest name if it has none of a kind."""
     there = {line.split(" ", 2)[2].partition("\t")[0] for line in kallsyms.splitlines()}
     found = [next((name for name in names if name in there), names[0]) for names in KINDS]
     return Functions(*found)

@@ -1,6 +1,6 @@
-"""The recorder's view of a kernel: its files, a shell, and a task that does what it is asked.
+"""The recorder's view of a kernel: its files, a shell, and a task that makes system calls on request.
 
-A guest in QEMU is one (booted.py), and so is the machine that one sits at (local.py).
+A guest in QEMU fits it (booted.py), and so does the local machine (local/session.py).
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ class Guest(Tree, Protocol):
         ...
 
     def workload(self) -> Workload:
-        """Start the task; who asks for it closes it."""
+        """Start the task; the caller closes it."""
         ...

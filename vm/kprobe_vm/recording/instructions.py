@@ -1,4 +1,4 @@
-"""The starts of instructions in a kernel's text, and which of them can't have a kprobe.
+"""The starts of instructions in a kernel's text, and which of them can't take a kprobe.
 
 The bytes are those of the running kernel (read from /proc/kcore), after it has patched its alternatives, paravirt
 calls, retpolines and returns: those are what the kernel itself decodes when a probe is placed.  Only `kprobe-vm record`
@@ -35,7 +35,7 @@ class Special:
 
 @dataclass(slots=True)
 class Text:
-    """One range of text: its bytes, where instructions start, what is special in it."""
+    """One range of text: its bytes, the starts of instructions, the special ranges."""
 
     start: int
     code: bytes
@@ -82,7 +82,7 @@ def decode(start: int, code: bytes, starts: Iterable[int]) -> Text:
 
     `starts` are addresses; those outside the text are left out.
     """
-    import capstone  # only here: an extra of the recorder
+    import capstone  # imported only here: an extra of the recorder
 
     text = Text(start, code, bytearray((len(code) + 7) // 8))
     machine: Any = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)

@@ -1,4 +1,4 @@
-"""A recorded profile as one file, made by the simulator's package, which is found through its entry point."""
+"""A recorded profile as one file, packed by the simulator's package through an entry point."""
 
 from __future__ import annotations
 

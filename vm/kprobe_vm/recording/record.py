@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording import btf, chains, profilefile
-from kprobe_vm.recording.answers import Differences, check
-from kprobe_vm.recording.answers import ask as ask_differences
 from kprobe_vm.recording.functions import functions
+from kprobe_vm.recording.gates import Differences, check
+from kprobe_vm.recording.gates import ask as ask_differences
 from kprobe_vm.recording.guest import Guest, Tree
 from kprobe_vm.recording.instructions import (
     Kind,
@@ -34,9 +34,9 @@ from kprobe_vm.recording.instructions import (
 from kprobe_vm.recording.questions import Memory, ask
 from kprobe_vm.recording.symboltable import (
     KallsymsEntry,
+    KernelSymbols,
     Locations,
     Module,
-    build,
     parse_blacklist,
     parse_kallsyms,
     parse_locations,
@@ -140,7 +140,9 @@ def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: Re
     )
     bounds = where["_stext"], where["_end"]
     shows_lost = b"__ftrace_invalid" not in answers["files/available_filter_functions"]
-    return build(entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost)
+    return KernelSymbols(
+        entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost
+    ).packed()
 
 
 # Which functions of the image bound a table, which section of a module holds it, and what reads it.

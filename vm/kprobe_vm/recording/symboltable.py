@@ -186,71 +186,76 @@ class Locations:
         return None
 
 
-def build(
-    entries: Sequence[KallsymsEntry],
-    image: tuple[int, int],
-    modules: Sequence[Module],
-    texts: Sequence[Text],
-    special: Sequence[Special],
-    blacklist: Sequence[tuple[int, int]],
-    locations: Sequence[int],
-    *,
-    shows_lost: bool = False,
-    regions: Iterable[tuple[int, int]] = (),
-) -> bytes:
-    """Return the bytes of a symbol table; `image` is [_stext, _end), or the first of the `regions` that are known.
+class KernelSymbols(NamedTuple):
+    """The symbols of a kernel, its code, and what its tables say of both: what a symbol table is packed from.
 
-    `shows_lost`: available_filter_functions shows a lost (weak) function by the name of the one before it (until 6.0).
+    `image` is [_stext, _end), or the first of the `regions` that are known.  `shows_lost`: available_filter_functions
+    shows a lost (weak) function by the name of the one before it (until 6.0).
     """
-    offsets = [_offset(entry.address) for entry in entries]
-    names = [entry.name.encode() for entry in entries]
-    order = sorted(range(len(names)), key=lambda index: (names[index], index))
-    rank = [0] * len(order)
-    for place, index in enumerate(order):
-        rank[index] = place
-    blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
-    module_names = sorted({entry.module for entry in entries if entry.module} | {module.name for module in modules})
-    number = {name: index for index, name in enumerate(["", *module_names])}
-    traced = sorted(locations)
-    kinds: dict[str, int] = {}
-    kind_of = bytearray()
-    for entry in entries:
-        place = bisect_left(traced, entry.address)
-        entered = place < len(traced) and traced[place] - entry.address in (0, 4)
-        black = any(first <= entry.address < last for first, last in blacklist)
-        line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
-        kind_of.append(kinds.setdefault(line, len(kinds)))
-    covered = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
-    for first, last in regions:
-        covered.extend([first - HIGH, last - HIGH, 0])
-    for module in modules:
-        for first, last in module.areas:
-            covered.extend([first - HIGH, last - HIGH, number[module.name]])
-    bits, text_table = bytearray(), array("I")
-    for text in texts:
-        text_table.extend([text.start - HIGH, len(text.code), len(bits)])
-        bits += text.bits
-    sections = {
-        "address": packed.ascending(offsets),
-        "order": packed.numbers(order),
-        "rank": packed.numbers(rank),
-        "heads": b"\n".join(block[0] for block in blocks),
-        "names": packed.texts([b"\n".join(block) for block in blocks]),
-        "kinds": packed.texts(_chunks(bytes(kind_of))),
-        "kindtab": "\n".join(kinds).encode(),
-        "modules": "\n".join(module_names).encode(),
-        "regions": covered.tobytes(),
-        "text": text_table.tobytes(),
-        "bits": packed.texts(_chunks(bytes(bits))),
-        "special": packed.ascending([entry.start - HIGH for entry in special]),
-        "speckind": packed.numbers([8 * entry.length + entry.kind for entry in special]),
-        "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
-        "ftrace": packed.ascending([address - HIGH for address in traced]),
-        "endbr": packed.ascending([address - HIGH for address in untraced(entries, texts, traced)]),
-    }
-    if shows_lost:
-        sections["weak"] = b"shown"
-    return packed.file(b"kprobsym", sections)
+
+    entries: Sequence[KallsymsEntry]
+    image: tuple[int, int]
+    modules: Sequence[Module] = ()
+    texts: Sequence[Text] = ()
+    special: Sequence[Special] = ()
+    blacklist: Sequence[tuple[int, int]] = ()
+    locations: Sequence[int] = ()
+    shows_lost: bool = False
+    regions: Sequence[tuple[int, int]] = ()
+
+    def packed(self) -> bytes:
+        """Return the bytes of the symbol table; raise `ValueError` for an address that doesn't fit."""
+        offsets = [_offset(entry.address) for entry in self.entries]
+        names = [entry.name.encode() for entry in self.entries]
+        order = sorted(range(len(names)), key=lambda index: (names[index], index))
+        rank = [0] * len(order)
+        for place, index in enumerate(order):
+            rank[index] = place
+        blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
+        module_names = sorted(
+            {entry.module for entry in self.entries if entry.module} | {module.name for module in self.modules}
+        )
+        number = {name: index for index, name in enumerate(["", *module_names])}
+        traced = sorted(self.locations)
+        kinds: dict[str, int] = {}
+        kind_of = bytearray()
+        for entry in self.entries:
+            place = bisect_left(traced, entry.address)
+            entered = place < len(traced) and traced[place] - entry.address in (0, 4)
+            black = any(first <= entry.address < last for first, last in self.blacklist)
+            line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
+            kind_of.append(kinds.setdefault(line, len(kinds)))
+        covered = array("I", [self.image[0] - HIGH, self.image[1] - HIGH, 0])
+        for first, last in self.regions:
+            covered.extend([first - HIGH, last - HIGH, 0])
+        for module in self.modules:
+            for first, last in module.areas:
+                covered.extend([first - HIGH, last - HIGH, number[module.name]])
+        bits, text_table = bytearray(), array("I")
+        for text in self.texts:
+            text_table.extend([text.start - HIGH, len(text.code), len(bits)])
+            bits += text.bits
+        sections = {
+            "address": packed.ascending(offsets),
+            "order": packed.numbers(order),
+            "rank": packed.numbers(rank),
+            "heads": b"\n".join(block[0] for block in blocks),
+            "names": packed.texts([b"\n".join(block) for block in blocks]),
+            "kinds": packed.texts(_chunks(bytes(kind_of))),
+            "kindtab": "\n".join(kinds).encode(),
+            "modules": "\n".join(module_names).encode(),
+            "regions": covered.tobytes(),
+            "text": text_table.tobytes(),
+            "bits": packed.texts(_chunks(bytes(bits))),
+            "special": packed.ascending([entry.start - HIGH for entry in self.special]),
+            "speckind": packed.numbers([8 * entry.length + entry.kind for entry in self.special]),
+            "black": array("I", (bound - HIGH for pair in self.blacklist for bound in pair)).tobytes(),
+            "ftrace": packed.ascending([address - HIGH for address in traced]),
+            "endbr": packed.ascending([address - HIGH for address in untraced(self.entries, self.texts, traced)]),
+        }
+        if self.shows_lost:
+            sections["weak"] = b"shown"
+        return packed.file(b"kprobsym", sections)
 
 
 def untraced(entries: Iterable[KallsymsEntry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
