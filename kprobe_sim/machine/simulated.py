@@ -7,9 +7,8 @@ from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, whi
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from kprobe_sim.builds.filter_gates import filter_gates_of
 from kprobe_sim.builds.functions import Functions
-from kprobe_sim.builds.gates import gates_of
+from kprobe_sim.builds.gates import filter_gates_of, gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.language.primitives.toml_values import CPUS

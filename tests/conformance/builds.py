@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 import pytest
 
-from kprobe_sim.builds.filter_gates import filter_gates_of
-from kprobe_sim.builds.gates import gates_of
+from kprobe_sim.builds.gates import filter_gates_of, gates_of
 from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.portable.found import profiles
 from kprobe_sim.builds.profile import PROFILES, Profile, load

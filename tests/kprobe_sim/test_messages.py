@@ -23,7 +23,8 @@ _ID = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 def test_the_table_has_what_is_raised_and_nothing_else() -> None:
     """What reads definitions, and the gates that choose between refusals, have no other words in capitals."""
     raised = set()
-    for source in (*_PACKAGE.glob("fetch/*.py"), *_PACKAGE.glob("probes/*.py"), _PACKAGE / "builds" / "gate_rows.py"):
+    rooms = ("language/fetch", "probes", "builds/gates")
+    for source in (path for room in rooms for path in _PACKAGE.glob(f"{room}/*.py")):
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ID.fullmatch(node.value):
                 raised.add(node.value)
@@ -62,7 +63,7 @@ def test_the_errno_of_what_failed_is_handed_on() -> None:
     assert answer("BAD_IMM", gates_for(NEW), errno.ERANGE) == (errno.ERANGE, "Invalid immediate value")
 
 
-@pytest.mark.parametrize(("layer", "faults"), [("filters", Fault), ("hist", HistFault)])
+@pytest.mark.parametrize(("layer", "faults"), [("language/filters", Fault), ("events/hist", HistFault)])
 def test_each_fault_is_found_somewhere(layer: str, faults: type[Enum]) -> None:
     found = set()
     for source in (_PACKAGE / layer).glob("*.py"):

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kprobe_sim.builds.filter_gates import GATES
-from kprobe_sim.builds.gate_rows import ROWS
+from kprobe_sim.builds.gates import GATES
 from kprobe_sim.builds.page import PAGE_SIZE
 
 RELEASE = r"\d+\.\d+[\w.+~-]{0,57}"  # uname -r, 64 characters at most; a file is named for it
@@ -55,12 +54,10 @@ def _config(value: Any) -> bool:
 
 
 def _answers(value: Any) -> bool:
-    """True if each answer is of a kind with the values that its row has; rows that aren't known count for nothing."""
+    """True if each answer is of a kind with the values of its gate; answers of unknown gates aren't looked at."""
     if not isinstance(value, dict):
         return False
-    known = {row.name: [said for _, said in row.values] for row in ROWS}
-    known |= {row.gate: [row.before, row.after] for row in GATES}
-    return all(_answer(value[row], known[row]) for row in value.keys() & known.keys())
+    return all(_answer(value[name], [known for _, known in GATES[name].values]) for name in value.keys() & GATES.keys())
 
 
 def _answer(value: Any, known: list[Any]) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from kprobe_sim.builds.questions.question import OPEN, PLACES, Question
+from kprobe_sim.builds.gates.question import Question
+from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.kernel.workload import Workload
-from kprobe_sim.named_tuple import NamedTuple
 
 INSTANCE = "instances/zz_questions"
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "rn": os.O_RDONLY | os.O_NONBLOCK}
@@ -22,13 +22,21 @@ _CHOICE = re.compile(r"\{([^{}|]*\|[^{}]*)\}")
 _ENTRY = re.compile(rb"^(?=\[ *[0-9]+\.[0-9]+\] )", re.MULTILINE)  # of error_log
 _FAULT = re.compile(rb"\[(?>[^\n]*?: error: )([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
 _BEFORE_COMMAND = len("  Command: ")
-_PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can
 _GLANCE = 0.0005  # seconds between two looks at a simulated one
 _AGES = 10.0  # seconds in which it gets what there is
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
 
+OPENING = CALLED["open"][0]
+PLACES = {
+    "open": "the function that opens a file",
+    "int3": "the place of an int3 that no table reserves",
+    "unsupported": "the place of an instruction that can't be emulated",
+    "module": "a loaded module",
+    "shared": "a function that a loaded module and the kernel itself have, each once",
+}
+_PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 NO_PLACES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -43,15 +51,6 @@ class AskedTracefs(Protocol):
     def open(self, path: str, flags: int) -> Any: ...
 
 
-class Seen(NamedTuple):
-    """What a kernel answered to one question; `known` tells whether the answer has a value, which is `value`."""
-
-    row: str
-    answer: str
-    known: bool
-    value: Any
-
-
 class Asker:
     """Asks one kernel; `places` has those of `PLACES` that were found.
 
@@ -60,7 +59,7 @@ class Asker:
 
     def __init__(self, tracefs: AskedTracefs, workload: Workload, places: Mapping[str, str] = NO_PLACES) -> None:
         self._tracefs = tracefs
-        self._places = {"open": OPEN, **places}
+        self._places = {"open": OPENING, **places}
         self._reader: _Waiter | None = None
         self._workload = workload
         self._held: Any = None
@@ -93,7 +92,7 @@ class Asker:
         names = _PLACE.findall(" ".join(question.steps))
         return ", ".join(PLACES[name] for name in names if name not in self._places)
 
-    def ask(self, question: Question) -> Seen:
+    def ask(self, question: Question) -> str:
         """Return the answer to a question; the tracefs is then as before, but for what error_log holds.
 
         Raise KeyError if it is `missing` a place.
@@ -107,14 +106,13 @@ class Asker:
         try:
             for step in steps:
                 if step in marked:
-                    seen.append(self._look(step.removeprefix("? "), question.look))
+                    seen.append(self._reading(step.removeprefix("? "), question.reading))
                 else:
                     with contextlib.suppress(OSError):
                         self._do(step)
         finally:
             self._undo()
-        answer = " ".join(seen)
-        return Seen(question.row, answer, answer in question.values, question.values.get(answer))
+        return " ".join(seen)
 
     # ---- steps ----
 
@@ -190,20 +188,20 @@ class Asker:
 
     # ---- what is seen ----
 
-    def _look(self, step: str, look: str) -> str:
-        log = self._log() if look == "log" else b""
+    def _reading(self, step: str, reading: str) -> str:
+        log = self._log() if reading == "log" else b""
         try:
             result = self._do(step)
         except OSError as error:
             number = error.errno or 0
-            return _NAMES.get(number, str(number)) + (self._faults(log) if look == "log" else "")
-        if look in ("errno", "log"):
+            return _NAMES.get(number, str(number)) + (self._faults(log) if reading == "log" else "")
+        if reading in ("errno", "log"):
             return result if isinstance(result, str) else "ok"
         assert isinstance(result, bytes), step
-        found = re.search(look.encode(), result, re.MULTILINE)
-        if found is None:
+        match = re.search(reading.encode(), result, re.MULTILINE)
+        if match is None:
             return "none"
-        return ",".join((group or b"").decode("latin-1") for group in found.groups()) or "match"
+        return ",".join((group or b"").decode("latin-1") for group in match.groups()) or "match"
 
     def _log(self) -> bytes:
         """Return the error_logs: that of the instance has what is refused there."""

@@ -1,6 +1,6 @@
 """The questions that are asked when a kernel is recorded, as lines for a shell.
 
-The language of their steps is that of kprobe_sim/builds/questions.  What the task of the tests does there, the shell
+The language of their steps is that of kprobe_sim/builds/gates.  What the task of the tests does there, the shell
 does here; what takes several threads, a seek or places that have to be found can't be said so.
 """
 

@@ -24,7 +24,7 @@ GROUP = "kprobe.questions"
 class RowChange(NamedTuple):
     """A row of the gate tables that two kernels have different values in.
 
-    `steps` are those of its question, in the words of kprobe_sim/builds/questions, and `answers` what both said.
+    `steps` are those of its question, in the words of kprobe_sim/builds/gates, and `answers` what both said.
     """
 
     name: str
