@@ -29,27 +29,28 @@ class ArgumentGates:
 
     # ---- how an argument is written ----
 
-    # \" alone is the empty string
+    # \" alone is an empty string
     lone_quote_is_empty: bool = gate(
         False,
         {(6, 16, 0): True, (6, 19, 0): False},
         "guests of 6.12.117, 6.16.12 to 6.18.15, 6.19.14 and 7.0.13: 'p:q vfs_read a=\\\\\"'",
         taken('p:zz/q vfs_read a=\\"'),
     )
-    # longest expression, in bytes
+    # the longest argument, in bytes
     argument_size: int = gate(
         63,
         {(7, 3, 0): 255},
         "docs/kernel/arguments.md#length-of-an-argument",
         definition("p:zz/q vfs_read a=+" + "0" * 80 + "(%di)", "errno", {"ok": 255, "EINVAL": 63, "E2BIG": 63}),
     )
+    # refusal of a longer argument
     argument_size_errno: int = gate(
         errno.EINVAL,
         {(6, 12, 0): errno.E2BIG},
         "definitions 6.1 and 6.12",
         refusal("p:zz/q vfs_read a=+" + "0" * 300 + "(%di)", "EINVAL", "E2BIG"),
     )
-    # no instruction is left for the loop over an array
+    # refusal of an array when no instruction is left for its loop
     array_room_errno: int = gate(
         errno.EINVAL,
         {(6, 12, 0): errno.E2BIG},
@@ -61,11 +62,11 @@ class ArgumentGates:
                 "EINVAL Dereference is too much nested @18": errno.EINVAL,
                 "EINVAL Dereference is too much nested @21": errno.EINVAL,
                 "E2BIG Dereference is too much nested @21": errno.E2BIG,
-                "E2BIG Too many nested typecasts/dereferences @42": errno.E2BIG,  # so far no array comes
+                "E2BIG Too many nested typecasts/dereferences @42": errno.E2BIG,  # no array is reached
             },
         ),
     )
-    # id of the refusal of more than 128; None drops them
+    # message id of the refusal of more than 128 arguments; None: the kernel drops those beyond
     too_many_arguments: str | None = gate(
         None,
         {(6, 12, 0): "TOO_MANY_ARGS_UNLOGGED", (6, 16, 0): "TOO_MANY_ARGS"},
@@ -80,7 +81,7 @@ class ArgumentGates:
             },
         ),
     )
-    # id of the refusal of $comm with another type than string
+    # message id of the refusal of $comm with a type other than string
     string_type_message: str = gate(
         "NEED_STRING_TYPE_UNLOGGED",
         {(6, 7, 0): "NEED_STRING_TYPE"},
@@ -94,18 +95,18 @@ class ArgumentGates:
             },
         ),
     )
-    # $argN on return probes
+    # a return probe can have $argN
     entry_arguments_at_return: bool = since(
         (6, 9, 0), "docs/kernel/arguments.md#argn", taken("r:zz/q vfs_read a=$arg1")
     )
-    # $stack<huge>
+    # refusal of $stack with a number that is too large
     variable_overflow_errno: int = gate(
         errno.EINVAL,
         {(7, 3, 0): errno.ERANGE},
         "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'",
         refusal("p:zz/q vfs_read a=$stack99999999999999999999", "EINVAL", "ERANGE"),
     )
-    # an event whose fixed fields are larger than 3072 bytes is refused
+    # an event whose fixed fields take more than 3072 bytes is refused
     event_size_limited: bool = gate(
         True,
         {(6, 16, 0): False, (7, 0, 0): True},
@@ -120,7 +121,7 @@ class ArgumentGates:
             },
         ),
     )
-    # the refusal of $ with a word that is no variable
+    # text of the refusal of $ with a word that isn't a variable
     variable_text: str = gate(
         "Invalid $-variable specified",
         {(6, 16, 0): "Invalid $-valiable specified", (7, 1, 0): "Invalid $-variable specified"},
@@ -131,7 +132,7 @@ class ArgumentGates:
             {f"EINVAL {text} @18": text for text in ("Invalid $-variable specified", "Invalid $-valiable specified")},
         ),
     )
-    # message id for $arg0 where arguments may be named by their number alone
+    # message id of the refusal of $arg0
     zero_argument: str = gate(
         "BAD_ARG_NUM",
         {(6, 16, 0): "NO_BTF_ENTRY", (7, 1, 0): "BAD_ARG_NUM"},
@@ -145,7 +146,7 @@ class ArgumentGates:
             },
         ),
     )
-    # parameters by name, types of parameters and return values
+    # BTF gives names and types of parameters, and types of return values
     btf: bool = since(
         (6, 5, 0),
         "docs/kernel/arguments.md#names-of-parameters",
@@ -155,33 +156,33 @@ class ArgumentGates:
             {"ok": True, f"EINVAL {_NO_BTF} @18": True, _FETCH: False},
         ),
     )
-    # (TYPE) is known, but only for event probes
+    # (TYPE) is known, but only in event probes
     event_typecasts: bool = gate(
         False,
         {(7, 1, 0): True, (7, 3, 0): False},
         "trace_probe.c 7.2.13: handle_typecast(); docs/kernel/arguments.md#typecasts",
         definition("p:zz/q vfs_read a=(file)$arg1->f_flags", "log", {_CAST: True, "ok": False, _FETCH: False}),
     )
-    # (TYPE)X->FIELD, this_cpu_ptr(X), this_cpu_read(X)
+    # (TYPE)X->FIELD, this_cpu_ptr(X) and this_cpu_read(X) are known
     typecasts: bool = since(
         (7, 3, 0),
         "trace_probe.c 7.3: parse_probe_arg_nested(); fixtures/definitions/observed.jsonl",
         definition("p:zz/q vfs_read a=(file)$arg1->f_flags", "log", {"ok": True, _CAST: False, _FETCH: False}),
     )
-    # $current and its fields
+    # $current and its fields are known
     current: bool = since(
         (7, 3, 0),
         "trace_probe.c 7.3: parse_probe_var_current(); fixtures/definitions/observed.jsonl",
         definition("p:zz/q vfs_read a=$current:u64", "log", {"ok": True, **refused_variable("EINVAL {} @18", False)}),
     )
-    # what is wrong after C fields is shown relative to the last field
+    # the caret of an error after C fields is relative to the last field
     field_caret: bool = since(
         (7, 3, 0),
         "trace_probe.c 7.2.13 and 7.3: `next - fieldname` in parse_btf_field()",
         Question(
             ("write kprobe_events p:zz/q vfs_read a=file->f_flags:b99@0/32", "read error_log"),
             r"f_flags:b99@0/32\n {49}\^",
-            {"match": True, "none": False},  # elsewhere up to 7.2, at a column that means nothing
+            {"match": True, "none": False},  # up to 7.2 it is elsewhere, at a column without meaning
         ),
     )
     # $arg* of a function unknown to BTF is refused a second time, as a variable
@@ -199,7 +200,7 @@ class ArgumentGates:
             },
         ),
     )
-    # errors after the expression point right of its outermost dereference
+    # the caret of an error after the expression is right of its outermost dereference
     caret_shift: bool = since(
         (6, 5, 0),
         "docs/kernel/types.md#caret-of-a-type",
@@ -209,7 +210,7 @@ class ArgumentGates:
             {"EINVAL Invalid bitfield @26": False, "EINVAL Invalid bitfield @29": True},
         ),
     )
-    # expressions around one
+    # the most expressions around another; None: no limit of its own
     nesting: int | None = gate(
         None,
         {(7, 3, 0): 8},
@@ -220,13 +221,15 @@ class ArgumentGates:
             {"ok": None, "E2BIG Too many nested typecasts/dereferences @42": 8},
         ),
     )
+    # the type symstr
     symstr: bool = since(
         (6, 1, 190), "docs/kernel/types.md#symstr (6.2, and 6.1.190 by backport)", taken("p:zz/q vfs_read a=%di:symstr")
     )
+    # the type char
     char: bool = since((6, 2, 0), "docs/kernel/types.md#char", taken("p:zz/q vfs_read a=%di:char"))
-    # %pd and %pD
+    # the types %pd and %pD
     dentry_types: bool = since((6, 10, 0), "docs/kernel/types.md#names-of-dentries", taken("p:zz/q vfs_read a=%di:%pd"))
-    # of a dentry's name, and of a file's dentry
+    # offset of the name in a dentry, and of the dentry in a file
     dentry_offsets: tuple[int, int] = gate(
         (0x28, 0x48),
         {},
@@ -237,6 +240,7 @@ class ArgumentGates:
             {"none": ABSENT, "0x28,0x48": (0x28, 0x48), "0x38,0x68": (0x38, 0x68)},
         ),
     )
+    # text of the refusal of @+OFFSET in a kprobe
     file_offset_text: str = gate(
         "File offset is not available with kprobe",
         {(7, 3, 0): "File offset is not available for kernel probes"},
@@ -256,6 +260,7 @@ class ArgumentGates:
 
     # ---- what is read ----
 
+    # ustring of an empty string is a fault
     empty_user_string_is_fault: bool = gate(
         False,
         {(5, 10, 0): True, (6, 16, 0): False},
@@ -266,7 +271,7 @@ class ArgumentGates:
             {"(fault)": True, '""': False},
         ),
     )
-    # a number at a kernel address that can't be read is "zero", "one" or the "task"'s address
+    # a number at an unreadable kernel address is "zero", "one" or the address of the "task"
     failed_kernel_read: str = gate(
         "zero",
         {(6, 1, 0): "task", (6, 12, 0): "one"},
@@ -278,17 +283,17 @@ class ArgumentGates:
             {"0": "zero", "1": "one", "ffff8": "task"},
         ),
     )
-    # a string of an array that can't be read keeps the room it could have had
+    # an unreadable string in an array keeps the room that was set aside for it
     failed_element_keeps_room: bool = until(
         (5, 15, 0),
         "campaign 5.10, 6.1: '+0(%si):string[2]'",
-        Question(  # the pointer is the first 8 letters of a path, and the room has what comes next
+        Question(  # the pointer is the first 8 letters of a path, and the room holds what follows
             ("write kprobe_events p:zz/q <open> a=+0(%si):string[1] b=$comm", ENABLE, OPEN, *TRACE),
             r"workload-.* a=\{(.*)\} b=\"workload\"",
             {'"workload"': True, "(fault)": False},
         ),
     )
-    # how faults of a probe's reads count as its misses, a name of `BY_RULE`; "": not at all
+    # how faults of a probe's reads count as misses: a name of `BY_RULE`; "": they don't
     read_faults: str = gate(
         "",
         {(4, 19, 0): "4.19", (4, 20, 0): "", (5, 10, 0): "5.10", (5, 14, 0): ""},
@@ -299,17 +304,17 @@ class ArgumentGates:
 
     # ---- before 5.10 ----
 
-    # $comm
+    # the variable $comm
     comm_variable: bool = since((4, 8, 0), "commit 35abb67de744; definitions 4.4 and 4.19: 'a=$comm'", TOO_OLD)
     # $COMM is $comm
     capital_comm: bool = since((5, 4, 273), "definitions 4.19 and 5.4: 'a=$COMM'", TOO_OLD)
-    # string reads an address of the user's as ustring does
+    # string reads a user address as ustring does
     strings_told_apart: bool = since(
         (5, 10, 0), "recorded traces 5.4 and 5.10: 's=+0(%si):string' of an empty path", TOO_OLD
     )
-    # a string that can't be read is "empty", or a "fault"
+    # an unreadable string is "empty" or a "fault"
     unreadable_string: str = gate("empty", {(4, 3, 0): "fault"}, "recorded traces 3.13 and 4.4: t_ustr", TOO_OLD)
-    # uprobes can fetch more than registers
+    # a uprobe can fetch more than registers
     uprobe_memory: bool = since((3, 14, 0), "definitions 3.13 and 4.4: 'p:u /bin/busybox:0x1000 $stack0'", TOO_OLD)
     # bytes of an unsigned long: 4 on i386, of which only definitions are known
     word_size: int = gate(

@@ -15,7 +15,7 @@ class DefinitionGates:
 
     # ---- the line ----
 
-    # a delete needs "-" as the very first byte (else blanks may stand before it)
+    # a delete needs "-" as its very first byte; else blanks may precede it
     delete_is_raw: bool = since(
         (5, 12, 0),
         "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'",
@@ -35,7 +35,7 @@ class DefinitionGates:
             {"ok": True, "EINVAL": False},
         ),
     )
-    # characters of a probe's place and arguments that a delete's words are compared with
+    # how many characters of a probe's location and arguments a delete compares; None: all
     delete_compares: int | None = gate(
         63,
         {(5, 15, 0): None, (6, 16, 0): 63, (7, 1, 0): None},
@@ -50,10 +50,11 @@ class DefinitionGates:
             {"ok ENOENT": 63, "ENOENT ok": None},
         ),
     )
-    # p:GRP.EVENT
+    # p:GRP.EVENT names a group
     dot_separates_group: bool = since(
         (5, 18, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:my.ev'", taken("p:zz.q vfs_read")
     )
+    # a group's name may have a hyphen
     hyphen_in_group: bool = since(
         (5, 15, 0),
         "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:g-h/ev'",
@@ -70,7 +71,7 @@ class DefinitionGates:
         "docs/kernel/definitions.md#default-names",
         Unasked("only the place of an fprobe can hold a *, and no name is made of one that is refused"),
     )
-    # message id for p<digit>
+    # message id of the refusal of p<digits>
     maxactive_on_probe: str = gate(
         "MAXACT_NO_KPROBE",
         {(6, 5, 0): "BAD_MAXACT_TYPE"},
@@ -84,7 +85,7 @@ class DefinitionGates:
             },
         ),
     )
-    # default maxactive is max(10, 2 * cpus), else cpus
+    # the default maxactive is max(10, 2 * cpus), else cpus
     maxactive_floor: bool = since(
         (5, 11, 0),
         "commit 3b7ddab8a19a; definitions 5.10 (r2:) and 6.1 (r10:)",
@@ -94,6 +95,7 @@ class DefinitionGates:
             {"10": True, "1": False},
         ),
     )
+    # bytes of a command that error_log shows; None: all
     error_log_command_size: int | None = gate(
         256,
         {(5, 17, 0): None},
@@ -107,19 +109,21 @@ class DefinitionGates:
 
     # ---- the probe point ----
 
+    # refusal of an unknown symbol
     unknown_symbol_errno: int = gate(
         errno.ENOENT,
         {(6, 12, 0): errno.EINVAL},
         "definitions 6.1 and 6.12: 'p:x no_such_function_xyz'",
         refusal("p:zz/q no_such_function_xyz", "ENOENT", "EINVAL"),
     )
+    # refusal of a symbol that several functions have
     ambiguous_symbol_errno: int = gate(
         errno.EADDRNOTAVAIL,
         {(6, 12, 0): errno.EINVAL},
         "definitions 6.1 and 6.12: 'p:x t_show'",
         refusal("p:zz/q t_show", "EADDRNOTAVAIL", "EINVAL"),
     )
-    # MOD:SYM of a loaded module is looked for when the line is read
+    # MOD:SYM of a loaded module is looked up when the line is read
     module_symbols_counted: bool = since(
         (6, 12, 0),
         "docs/kernel/places.md#symbols-of-modules",
@@ -129,7 +133,7 @@ class DefinitionGates:
             {"EINVAL Invalid probed address or symbol @7": True, "ENOENT Invalid probed address or symbol @7": False},
         ),
     )
-    # modules count for ambiguity only when vmlinux has no such symbol
+    # symbols of modules make one ambiguous only if vmlinux lacks it
     vmlinux_wins: bool = since(
         (7, 2, 13),
         "trace_kprobe.c 7.2.13: number_of_same_symbols(); docs/kernel/places.md#uniqueness",
@@ -143,14 +147,14 @@ class DefinitionGates:
             },
         ),
     )
-    # a breakpoint instruction in the code itself
+    # refusal of a probe on a breakpoint instruction in the code itself
     int3_errno: int = gate(
         errno.EINVAL,
         {(6, 2, 0): errno.EILSEQ},
         "arch/x86/kernel/kprobes/core.c 6.1 and 6.12",
         refusal("p:zz/q <int3>", "EINVAL", "EILSEQ"),
     )
-    # far or memory-indirect branch; 0: it is taken
+    # refusal of a far or memory-indirect branch; 0: it is taken
     unsupported_instruction_errno: int = gate(
         0,
         {
@@ -179,7 +183,7 @@ class DefinitionGates:
             },
         ),
     )
-    # registration asks first which symbol covers an address
+    # registration first asks which symbol covers an address
     looks_up_address: bool = since(
         (5, 18, 0),
         "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'",
@@ -189,7 +193,7 @@ class DefinitionGates:
             {"ok": True, "EINVAL Failed to register probe event @7": False},
         ),
     )
-    # $argN after the entry has a message of its own
+    # $argN off the entry has a message of its own
     names_missing_entry: bool = since(
         (6, 9, 0),
         "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'",
@@ -225,9 +229,9 @@ class DefinitionGates:
 
     # ---- before 5.10 ----
 
-    # characters that an event's name can have
+    # the most characters of an event's name
     name_size: int = gate(64, {(5, 10, 0): 63}, "definitions 5.4 and 5.10: a name of 64 letters", TOO_OLD)
-    # before all else of a place is read, its symbol is looked up; one that many have is refused
+    # the symbol of a location is looked up before the rest is read; one that several functions have is refused
     symbols_counted: bool = since((5, 10, 0), "definitions 5.4 and 5.10: 'p:x s_show', 'p ev do_sys_open'", TOO_OLD)
-    # a place may end in %return
+    # a location may end in %return
     percent_return: bool = since((5, 10, 0), "definitions 5.4 and 5.10: 'p:x do_sys_open%return'", TOO_OLD)

@@ -45,7 +45,7 @@ class FileGates:
         "campaign on 5.10 and 6.1: lseek(trace_marker)",
         Question(("hold w @/trace_marker", "seek 5"), "errno", {"5": True, "ESPIPE": False}),
     )
-    # bytes of a raw mark that aren't refused, and that are taken
+    # bytes of the longest raw mark that isn't refused, and how many of them are stored
     raw_mark_sizes: tuple[int, int] = gate(
         (3072, 1024),
         {(6, 8, 0): (4060, 4060), (6, 17, 0): (4064, 4064)},
@@ -74,7 +74,7 @@ class FileGates:
 
     # ---- events and their files ----
 
-    # events/ is a file system of its own: an event may stand beside a file of its name
+    # events/ is a file system of its own: an event may have the name of a file
     eventfs: bool = since(
         (6, 6, 0),
         "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file",
@@ -100,14 +100,14 @@ class FileGates:
             {"ok": True, "ENODEV": False},
         ),
     )
-    # enable and filter of an event that went while they were open read as nothing set
+    # open enable and filter files of a removed event read as if nothing were set
     removed_files_read: bool = gate(
         False,
         {(5, 4, 273): True, (5, 10, 0): False},
         "a guest of 4.9.115, conformance suite on 5.4.273 and 5.10: enable and filter of an event that goes while open",
         TOO_OLD,
     )
-    # set_event takes EVENTS:mod:MODULE, and keeps it for a module that isn't there
+    # set_event takes EVENTS:mod:MODULE, and keeps it for a module that isn't loaded
     module_events: bool = since(
         (6, 14, 0),
         "README since 6.14; guests of 6.12.117 and 6.16.12 to 7.3-rc7: ':mod:foo'",
@@ -126,7 +126,7 @@ class FileGates:
             {"0": False, "1": True},
         ),
     )
-    # of buffer_size_kb while trace is open
+    # refusal of a write to buffer_size_kb while trace is open
     held_size_errno: int = gate(
         errno.ENOMEM,
         {(6, 12, 0): errno.EBUSY},
@@ -137,7 +137,7 @@ class FileGates:
             {"ENOMEM": errno.ENOMEM, "EBUSY": errno.EBUSY},
         ),
     )
-    # a reader that waits at trace_pipe sees that tracing went off
+    # a reader that waits at trace_pipe notices that tracing went off
     end_wakes: bool = gate(
         False,
         {(6, 1, 0): True, (6, 9, 0): False},
@@ -158,9 +158,9 @@ class FileGates:
             {"match": True, "again": False},
         ),
     )
-    # trace_pipe is refused to a second reader
+    # a second reader of trace_pipe is refused
     one_pipe: bool = since((5, 10, 0), "conformance suite on 5.4.273 and 5.10: 'trace_pipe: a second reader'", TOO_OLD)
-    # who reads trace_pipe holds its tracer in all instances, not the instance alone
+    # a reader of trace_pipe holds its tracer in all instances, instead of its own instance
     held_elsewhere: bool = gate(
         False,
         {(3, 19, 0): True, (5, 4, 60): False},
@@ -168,32 +168,32 @@ class FileGates:
         "trace_pipe is open; conformance suite on 5.4.273",
         TOO_OLD,
     )
-    # a resized buffer is said to have the size that was written, not that of its pages
+    # a resized buffer reports the size that was written, not that of its pages
     sizes_as_asked: bool = until(
         (5, 10, 0),
         "a guest of 5.4.273: buffer_size_kb after writes of 1 and 96, and 1408 when expanded; 1410 on 5.10",
         TOO_OLD,
     )
-    # bytes of stats are less by each event that was read, else by whole pages alone
+    # each event that is read makes the bytes in stats fewer; else only whole pages do
     read_bytes_counted: bool = since(
         (5, 10, 0),
         "ring_buffer_read_page() and ring_buffer_bytes_cpu() of 4.14.67; guests of it and of 5.10.262",
         TOO_OLD,
     )
-    # of per_cpu/cpuN/stats
+    # lines of per_cpu/cpuN/stats
     stats_lines: int = gate(
         3,
         {(3, 2, 0): 6, (3, 13, 0): 8},
         "recorded traces 3.2 and 3.13: 04_clock_*.cpu0.stats; tracing_stats_read() of 3.0",
         TOO_OLD,
     )
-    # its times are as the clock gives them; else always in seconds
+    # the times in stats are those of the clock; else always seconds
     stats_by_clock: bool = since((3, 13, 0), "recorded traces 3.2 and 3.13: 04_clock_counter.cpu0.stats", TOO_OLD)
-    # the clock `uptime` gives its jiffies as nanoseconds; else as the users' ticks, 100 a second
+    # the clock uptime gives jiffies as nanoseconds; else as clock ticks, 100 a second
     uptime_in_ns: bool = until(
         (3, 16, 0), "commit 58d4e21e50ff of July 2014; recorded traces 3.13 and 4.4: 04_clock_uptime", TOO_OLD
     )
-    # 1 to `snapshot` makes room for one; else it does nothing until a trigger has
+    # 1 to snapshot allocates its buffer; else it does nothing until a trigger has allocated one
     snapshot_allocates: bool = gate(
         True,
         {(4, 9, 229): False, (4, 10, 0): True},
@@ -203,7 +203,7 @@ class FileGates:
 
     # ---- pids, masks and functions ----
 
-    # of pids that are too big for set_event_pid
+    # refusal of a pid that is too large for set_event_pid
     pid_errno: int = gate(
         errno.EINVAL,
         {(5, 16, 0): errno.EPERM},
@@ -214,13 +214,13 @@ class FileGates:
             {"EINVAL": errno.EINVAL, "EPERM": errno.EPERM},
         ),
     )
-    # blanks after the last pid that set_event_pid takes count as written
+    # set_event_pid counts blanks after the last pid as written
     pid_blanks_taken: bool = since(
         (5, 15, 0),
         "campaign on 5.10 and 6.1: trace_pid_write()",
         Question(("hold w @/set_event_pid", "put 1 2   "), "errno", {"4": False, "6": True}),
     )
-    # pids that set_event_pid takes are less
+    # set_event_pid takes pids below this
     pid_limit: int = gate(
         1 << 15,
         {(5, 16, 0): 1 << 30},
@@ -235,7 +235,7 @@ class FileGates:
             },
         ),
     )
-    # all 64 bits of it count, and the refusal is EINVAL; else the lower 32, and EPERM
+    # all 64 bits of a pid count, and the refusal is EINVAL; else the lower 32, and EPERM
     long_pids: bool = until(
         (5, 16, 0),
         "conformance suite on 5.10 and 6.1: 1 << 32",
@@ -251,13 +251,13 @@ class FileGates:
             (5, 10, 83),
         ),
     )
-    # what follows the digits of a function's index makes it none, else isn't looked at
+    # a function's index is a number to its end; else what follows the digits is ignored
     index_is_whole: bool = since(
         (6, 12, 0),
         "conformance suite on 5.10, 6.1 and 6.12: '12abc' to set_ftrace_filter",
         Question(("write @/set_ftrace_filter 12abc ",), "errno", {"ok": False, "EINVAL": True}),
     )
-    # tracing_cpumask has a byte for each CPU and one more: after its line come zeros
+    # tracing_cpumask has room for each CPU and one byte more: its line is followed by zeros
     mask_padded: bool = until(
         (4, 14, 67),
         "recorded: tracing_cpumask of 3.2, 3.13 and 4.4, of two CPUs, has three bytes, that of 4.19 two; "
@@ -278,17 +278,17 @@ class FileGates:
         "commit b0c857049153; guests of 5.10.262 to 7.2.13 and of 7.3-rc7: echo 0 > /proc/sys/kernel/ftrace_enabled",
         _OUTSIDE,
     )
-    # /proc/sys/kernel/ftrace_dump_on_oops takes any text, names of instances
+    # /proc/sys/kernel/ftrace_dump_on_oops takes any text: names of instances
     dump_on_oops_text: bool = since(
         (6, 9, 0), "commit 19f0423fd55c; guests of 6.1.190 and 6.12.117: echo foo > it", _OUTSIDE
     )
-    # /proc/sys/kernel/perf_event_paranoid at boot, where no distribution has set another
+    # /proc/sys/kernel/perf_event_paranoid at boot, unless the distribution sets another
     perf_paranoid: int = gate(1, {(4, 6, 0): 2}, "commit 0161028b7c8a", _OUTSIDE)
     # /sys/bus/event_source/devices has kprobe and uprobe
     probe_pmus: bool = since(
         (4, 17, 0), "commits e12f03d7031a and 33ea4b24277b; guests of 5.10.262 to 7.3-rc7", _OUTSIDE
     )
-    # the software clocks are PMUs too: two numbers less for those that come later
+    # the software clocks are PMUs too, so that later ones have a number higher by two
     software_pmus_named: bool = since(
         (6, 12, 0), "guests of 6.1.190 (kprobe has type 6) and 6.12.117 to 7.3-rc7 (8)", _OUTSIDE
     )

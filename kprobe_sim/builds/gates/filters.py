@@ -47,7 +47,7 @@ class FilterGates(GateValues):
         "docs/kernel/filters.md#fields: not on 6.1.190, on 6.12.117",
         _filter("sched/sched_switch", "stacktrace==0", "EINVAL"),
     )
-    # a trailing && or || is an error, not as if absent
+    # a trailing && or || is refused; else it is ignored
     incomplete_refused: bool = since(
         (7, 3, 1),
         "recorded: 5.10.262, 6.1.190, 7.2.13 and 7.3-rc7 take a trailing &&, 6.12.117 and 7.3.4 don't; "
@@ -86,7 +86,7 @@ class FilterGates(GateValues):
     )
     # a pattern longer than the field can't match its unterminated head
     full_match_bounded: bool = since(
-        (7, 2, 0),
+        (7, 2, 0),  # assumed: the change logs of the newest series weren't read
         "'tracing/filters: Fix false positive match in regex_match_full()' in ChangeLog-6.1.183 and -6.12.103",
         Unasked("it would make the kernel read beyond a field"),
         backports=(
@@ -96,7 +96,7 @@ class FilterGates(GateValues):
     )
     # a glob reads no further than the field
     glob_bounded: bool = since(
-        (7, 2, 0),
+        (7, 2, 0),  # assumed: the change logs of the newest series weren't read
         "'tracing: Prevent out-of-bounds read in glob matching' in ChangeLog-6.1.178 and -6.12.96",
         Unasked("it would make the kernel read beyond a field"),
         backports=(
@@ -104,7 +104,7 @@ class FilterGates(GateValues):
             (6, 12, 96),
         ),
     )
-    # [!x] doesn't take the end of the string for a character
+    # [!x] doesn't match the end of the string
     glob_class_stops: bool = since(
         (6, 12, 0),
         "'lib: glob.c: added null check for character class', 2024",
@@ -113,31 +113,31 @@ class FilterGates(GateValues):
 
     # ---- before 5.10 ----
 
-    # filters are read by rank of operators: docs of before 4.17
+    # filters are read by precedence of operators, as before 4.17
     early_filters: bool = until((4, 17, 0), "recorded: filters of 4.4 and 4.19; commit 80765597bc58", TOO_OLD)
     # !(...)
     negation: bool = since((3, 19, 0), "recorded: 3.13 refuses !(...), 4.4 takes it", TOO_OLD)
     # the operator &
     bits: bool = since((3, 3, 0), "recorded: 3.2 refuses &, 3.13 takes it", TOO_OLD)
-    # CPU, comm
+    # the generic fields CPU and comm
     generic_fields: bool = since((4, 3, 0), "recorded: 3.13 knows no CPU and comm, 4.4 does", TOO_OLD)
-    # a generic field of this name, too
+    # the generic field common_cpu
     common_cpu: bool = since(
         (5, 4, 0), "guests: 4.19.108 has no field 'common_cpu > 256' speaks of, 5.4.273 has", TOO_OLD
     )
-    # ~ knows ?, [] and a star anywhere
+    # ~ takes ?, [] and a star anywhere
     early_globs: bool = since(
         (4, 10, 0), "recorded: filters of 4.4 and 4.14: 's ~ \"/tmp/f?\"'; globs came with 4.10", TOO_OLD
     )
     # comm ~ "PATTERN"
     comm_patterns: bool = since((4, 14, 0), "recorded: filters of 4.4 and 4.14: 'comm ~ \"r*\"'", TOO_OLD)
-    # one that no event takes; an event that can't take it keeps its own
+    # a group's filter that no event takes is refused; an event that can't take one keeps its own
     group_filter_refused: bool = until(
         (4, 17, 0),
         "replace_system_preds() of 3.0 and 3.13; commit 80765597bc58, which made process_system_preds() of it",
         TOO_OLD,
     )
-    # a group's file shows what was written last, and else none
+    # a group's filter file shows the last one written, or none
     group_filter_shown: bool = until(
         (3, 3, 0),
         "recorded: events/sched/filter of 3.2 is 'none', that of 3.13 isn't; apply_subsystem_event_filter() of 3.0",

@@ -2,7 +2,7 @@
 
 A gate is an attribute of its subject's class, with the type of its values:
 
-    # delete: blanks may not stand before the "-"
+    # a delete needs "-" as its very first byte; else blanks may precede it
     delete_is_raw: bool = since((5, 12, 0), "commit d262271d0483", Question(…))
 
 Its value on a kernel is that of the newest version that isn't newer than the kernel.  Stable kernels carry backports,

@@ -24,15 +24,15 @@ class KindGates:
 
     # ---- event probes, fprobes and uprobes ----
 
-    # e: in dynamic_events
+    # event probes: e: in dynamic_events
     eprobes: bool = since((5, 15, 0), "trace_eprobe.c; README of 5.10 and 6.1", _kind("e:zz/q sched/sched_switch"))
-    # f: and t:
+    # fprobes and tracepoint probes: f: and t:
     fprobes: bool = since(
         (6, 5, 0),
         "trace_fprobe.c; README of 6.1 and 6.12; docs/kernel/dynamic_events.md#definition-of-an-fprobe",
         _kind("f:zz/q vfs_read"),
     )
-    # f<digits>:
+    # f<digits>: sets maxactive
     fprobe_maxactive: bool = until(
         (6, 14, 0),
         "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'",
@@ -41,7 +41,7 @@ class KindGates:
             {"EINVAL": ABSENT, "ok": True, "EINVAL Invalid maxactive number @1": False},
         ),
     )
-    # refusals of fprobes and tracepoint probes are EINVAL; they are made of the function graph
+    # refusals of fprobes and tracepoint probes are EINVAL; they are built on the function graph
     fprobes_late: bool = since(
         (6, 16, 0),
         "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2",
@@ -54,7 +54,7 @@ class KindGates:
             },
         ),
     )
-    # they come to their functions when they are enabled, else when they are made
+    # they attach to their functions when they are enabled, else when they are created
     fprobes_wait: bool = since(
         (6, 17, 0),
         "guests of 6.12.117 to 6.17.13: 't:q sched_switch' and 't:r sched_switch'",
@@ -64,7 +64,7 @@ class KindGates:
             {"EINVAL EINVAL": ABSENT, "ok EEXIST": False, "ok EINVAL": False, "ok ok": True},
         ),
     )
-    # a field is looked up after all else of its argument
+    # a field is looked up after the rest of its argument
     eprobe_fields_late: bool = until(
         (6, 5, 0),
         "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'",
@@ -78,7 +78,7 @@ class KindGates:
             },
         ),
     )
-    # $ with a word that is no field is refused at the $, else at the argument's start
+    # $ with a word that isn't a field is refused at the $, else at the start of the argument
     event_variable_caret: bool = gate(
         True,
         {(6, 16, 0): False, (7, 0, 0): True},
@@ -107,7 +107,7 @@ class KindGates:
             },
         ),
     )
-    # of a field that is an array an event probe takes the address, not 8 bytes
+    # an event probe takes the address of a field that is an array, not 8 bytes of it
     event_arrays_are_addresses: bool = since(
         (6, 17, 0),
         "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()",
@@ -123,7 +123,7 @@ class KindGates:
             {"none": ABSENT, "ffffff9c": False, "ffffffffffffff9c": False, "match": True},
         ),
     )
-    # %REG of an event probe or fprobe is logged as two faults
+    # %REG in an event probe or fprobe is logged as two faults
     registers_refused_twice: bool = until(
         (7, 3, 0),
         "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'",
@@ -136,7 +136,7 @@ class KindGates:
             },
         ),
     )
-    # types symbol and symstr
+    # uprobes refuse the types symbol and symstr
     uprobes_reject_symbols: bool = since(
         (6, 5, 0),
         "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'",
@@ -154,7 +154,7 @@ class KindGates:
 
     # ---- synthetic events ----
 
-    # print fmt has blanks between the fields of a synthetic event, no commas
+    # print fmt of a synthetic event separates its fields by blanks, not commas
     synthetic_spaces: bool = since(
         (6, 16, 0),
         "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'",
@@ -168,17 +168,17 @@ class KindGates:
     synthetic_checked: bool = since(
         (5, 10, 0), "parse_synth_field() of 5.4.273; guests: 's char c[]', 's bool b', '1x u64 v'", TOO_OLD
     )
-    # what has the size and sign of a synthetic event's field fits; else its type alone
+    # a value fits a field of the same size and sign; else of the same type only
     synthetic_fits_by_size: bool = since((5, 10, 0), "check_synth_field() of 5.4.273", TOO_OLD)
     # synthetic_events lists the newest first
     synthetic_newest_first: bool = until(
         (4, 20, 0), "a guest of 4.19.108: 'a u64 x', 'b u64 x'; dynamic events came with 5.0", TOO_OLD
     )
-    # one after an array in a synthetic event is a part of the type
+    # a semicolon after an array is a part of its type
     synthetic_semicolon_kept: bool = since((5, 4, 0), "guests of 4.19.108 and 5.4.273: 's char c[16]; u64 b'", TOO_OLD)
-    # gfp_t is a type of a synthetic event's field
+    # a field can have the type gfp_t
     synthetic_gfp: bool = since((5, 4, 0), "guests of 4.19.108 and 5.4.273: 'e gfp_t f'", TOO_OLD)
-    # the most of a synthetic event, and parameters of an action
+    # the most fields of a synthetic event, and parameters of an action
     synthetic_fields: int = gate(16, {(5, 10, 0): 64}, "SYNTH_FIELDS_MAX of 5.4.273 and 6.1", TOO_OLD)
-    # bytes that a synthetic event's string takes
+    # bytes of a synthetic event's string
     synthetic_string: int = gate(32, {(5, 10, 0): 256}, "STR_VAR_LEN_MAX of 5.4.273 and 6.1", TOO_OLD)

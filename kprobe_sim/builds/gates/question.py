@@ -60,7 +60,7 @@ TOO_OLD = Unasked(
     "no kernel before 5.10 can be had as a package: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
 )
 
-LETTERS = r"workload-\d+ +\[\d+\] (\S)\S(\S+) "  # but for the second: a need to reschedule comes by chance
+LETTERS = r"workload-\d+ +\[\d+\] (\S)\S(\S+) "  # without the second: a need to reschedule comes by chance
 OPEN = "open /etc/hostname"
 ENABLE = "write @/events/zz/enable 1"
 TRACE = ("write @/tracing_on 0", "read @/trace")  # while tracing is on, reading it adds to it

@@ -32,16 +32,16 @@ class TextGates:
             {"[4]": True, "[]": False},
         ),
     )
-    # the field of formats that nobody uses
+    # name of the common field that nobody uses
     third_common: str = gate(
         "common_lock_depth",
         {(2, 6, 39): "common_padding"},
         "trace_define_common_fields() of 2.6.38 and 2.6.39; recorded formats of 3.2",
         TOO_OLD,
     )
-    # formats have a field after the common ones
+    # formats have a padding field after the common ones
     common_padding: bool = until((3, 3, 0), "recorded formats 3.2 and 3.13", TOO_OLD)
-    # "bare" hexadecimal, "prefixed", or "decimal" with the types x8 to x64
+    # how print fmt shows numbers: "untyped", "bare" or "prefixed" hexadecimal, "decimal" with types x8 to x64
     number_texts: str = gate(
         "untyped",
         {(2, 6, 35): "bare", (3, 15, 0): "prefixed", (4, 8, 0): "decimal"},
@@ -51,14 +51,14 @@ class TextGates:
 
     # ---- the lines of a trace ----
 
-    # of the irq-info column
+    # letters of the irq-info column
     context_letters: int = gate(
         4,
         {(5, 15, 0): 5},
         "recorded traces 5.10 and 6.1; docs/kernel/trace.md#number-of-letters",
         Question((*TRACE,), r"CPU#  (\|+)  ", {"||||": 4, "|||||": 5}),
     )
-    # the first of them shows bottom halves that are off
+    # the first letter shows disabled bottom halves
     bh_letters: bool = since(
         (5, 19, 0),
         "docs/kernel/trace.md#interrupts",
@@ -75,10 +75,10 @@ class TextGates:
                 "none": ABSENT,
                 "N": False,
                 "B": True,
-            },  # where all flags are set: which others a hit finds is up to chance
+            },  # all flags are set here; which ones a hit finds is up to chance
         ),
     )
-    # with offsets the trampoline of return probes is shown by its own name
+    # with offsets, the trampoline of return probes is shown by its own name
     trampoline_by_name: bool = until(
         (5, 15, 0),
         "trace_output.c 5.10: kretprobed()",
@@ -107,7 +107,7 @@ class TextGates:
             does="rename other",
         ),
     )
-    # system calls are shown with the strings that they point to, small numbers decimal
+    # system calls are shown with the strings that they point to, and small numbers in decimal
     syscalls_show_user_memory: bool = since(
         (6, 19, 0),
         "fixtures/static 7.2; a trace of 6.19: sys_openat",
@@ -127,7 +127,7 @@ class TextGates:
             {"none": ABSENT, "0x": False, "do_sys_openat2": True},
         ),
     )
-    # and strings with unprintable bytes in hexadecimal too
+    # the option fields shows strings with unprintable bytes in hexadecimal too
     fields_strings_in_hex: bool = since(
         (6, 19, 0),
         "guests of 6.16.12 to 7.0.13: 'p:q do_sys_openat2 a=+0(%si):ustring'",
@@ -154,13 +154,13 @@ class TextGates:
             {"none": 4096, "match": 8156},
         ),
     )
-    # the text of an entry is a byte shorter than trace_seq_size
+    # the text of an event has at most a byte less than trace_seq_size
     last_byte_unused: bool = until((4, 4, 0), "recorded traces 3.2 and 4.4: a path of 3,999 bytes", TOO_OLD)
-    # records of an event that was removed stay in the buffer, and are of unknown type
+    # records of a removed event stay in the buffer, as an unknown type
     removed_are_unknown: bool = until((5, 0, 0), "recorded traces 4.19 and 5.10: 18_probes_removed", TOO_OLD)
-    # of the pid's column
+    # width of the pid column
     pid_width: int = gate(5, {(5, 4, 0): 7}, "recorded traces 4.19 and 5.4: 02_comms", TOO_OLD)
-    # of the trace: "bare" of counts and irq-info, "narrow", "uncounted" with irq-info, or "wide"
+    # header of the trace: "bare" of counts and irq-info, "narrow", "uncounted" with irq-info, or "wide"
     header: str = gate(
         "bare",
         {(3, 13, 0): "narrow", (4, 13, 0): "uncounted", (4, 15, 0): "narrow", (5, 4, 0): "wide"},
@@ -169,25 +169,25 @@ class TextGates:
     )
     # the header of latency-format has more blanks at the ends of its last lines
     latency_blanks: bool = until((4, 4, 0), "recorded traces 3.13 and 4.4: 03_opt_latency-format", TOO_OLD)
-    # latency-format has marks for delays of more than 100 us
+    # latency-format marks delays of more than 100 us
     long_delays: bool = since((4, 4, 0), "recorded traces 3.13 and 4.4: 03_opt_latency-format", TOO_OLD)
 
     # ---- the tracer function_graph ----
 
-    # what the tracer function_graph shows is known here
+    # the text of function_graph is known for this kernel
     graph_known: bool = since(
         (3, 2, 0),
         "trace_functions_graph.c of 3.2.4 to 5.4.273; recorded traces 3.13, 4.4 and 4.19: 10_fgraph_*",
         TOO_OLD,
     )
-    # of that tracer, where they weren't recorded
+    # the options of function_graph, if they weren't recorded
     graph_options: tuple[str, ...] = gate(
         _GRAPH_OPTIONS[:7],
         {(4, 4, 0): _GRAPH_OPTIONS},
         "trace_functions_graph.c of 3.2.4, 3.13.10 and 4.4.11; recorded traces 3.13 and 4.4: 10_fgraph_*",
         TOO_OLD,
     )
-    # options/ has files of the current tracer's options alone, since a tracer was first chosen
+    # options/ has files only for options of the current tracer, once a tracer was chosen
     options_come: bool = until(
         (4, 4, 0),
         "recorded modes of 3.2, 3.13 and 4.4, before and after a tracer was chosen: options/test_nop_accept",
@@ -197,7 +197,7 @@ class TextGates:
     graph_latency_apart: bool = since(
         (5, 4, 0), "print_graph_lat_fmt() of 4.19.108 and 5.4.273; traces of 4.19 and 5.10", TOO_OLD
     )
-    # an interrupt's end is shown after a call in one line too
+    # the end of an interrupt is also shown after a call on one line
     graph_leaf_arrow: bool = since(
         (4, 14, 67),
         "print_graph_entry_leaf() of 4.4.11, 4.9.229 (by backport), 4.14.67 and 4.19.108",
@@ -206,13 +206,13 @@ class TextGates:
     )
     # the irq-info is shown beside an interrupt's begin and end
     graph_arrow_letters: bool = since((4, 4, 0), "print_graph_irq() of 3.13.10 and 4.4.11", TOO_OLD)
-    # that tracer is a user of ftrace as others are: who came last sees a function first
+    # function_graph is a user of ftrace like others: the last one added sees a function first
     graph_is_user: bool = since(
         (5, 16, 0),
         "commit 0c0593b45c9b; recorded traces 5.10 and 6.1: 10_fgraph_",
         Unasked("function_graph at the top level would empty the trace"),
     )
-    # common_preempt_count of its record of a return counts its own handler
+    # common_preempt_count of a return record includes the tracer's own handler
     graph_exit_deep: bool = since(
         (6, 16, 0),
         "the corpus of 6.12 and 6.16: graph.latency-format",
@@ -225,11 +225,11 @@ class TextGates:
     plain_entry: tuple[int, int] = gate(
         (1, 0), {(4, 18, 0): (0, 0)}, "recorded traces 4.4, 4.9, 4.14 and 4.19: 02_comms", TOO_OLD
     )
-    # a preempt count that says to reschedule has a flag of its own; else N is the task's alone
+    # a preemption count that asks to reschedule has a flag of its own; else N means the task's flag alone
     preempt_resched: bool = since(
         (3, 13, 0), "commit e5137b50a064; recorded traces 3.2 and 3.13: 09_irq_latency", TOO_OLD
     )
-    # common_flags and common_preempt_count of a return probe's record
+    # common_flags and common_preempt_count of a return probe
     plain_return: tuple[int, int] = gate(
         (1, 0),
         {(5, 15, 0): (0, 0)},
@@ -240,7 +240,7 @@ class TextGates:
             {"d,..": (1, 0), ".,..": (0, 0), ".,...": (0, 0)},
         ),
     )
-    # those of a probe that uses a breakpoint
+    # common_flags and common_preempt_count of a probe that uses a breakpoint
     breakpoint: tuple[int, int] = gate(
         (1, 0),
         {(4, 4, 0): (9, 0), (4, 9, 0): (1, 0), (5, 10, 0): (0x49, 0), (5, 15, 0): (0x48, 0xFF)},
@@ -251,13 +251,13 @@ class TextGates:
             {"d,..": (1, 0), "d,h.": (9, 0), "d,Z.": (0x49, 0), ".,Zff": (0x48, 0xFF)},
         ),
     )
-    # of a uprobe's record one is taken from a preemption depth of 0; else interrupts are off
+    # a uprobe's record takes one from a preemption depth of 0; else interrupts are off
     program_depth_taken: bool = since(
         (6, 1, 0),
         "recorded traces 5.10 (d...) and 6.1 (DNZff): 16_uprobe2; tracing_gen_ctx_dec() with preemption on",
         Unasked("no place of the workload's program is known, at which it would hit a uprobe"),
     )
-    # what common_preempt_count of an fprobe on an entry has for its own handler
+    # what the handler of an fprobe on an entry adds to common_preempt_count
     fprobe_entry_depth: int = gate(
         0,
         {(7, 2, 0): 1},
@@ -292,7 +292,7 @@ class TextGates:
         "fixtures/static 6.1, 6.12, 7.2; a trace of 6.19: sys_openat",
         _event("syscalls/sys_enter_openat", LETTERS, {".,..": 1, ".,.1.": 1, ".,...": 0}),
     )
-    # that of task_rename
+    # common_preempt_count of task_rename
     rename_depth: int = gate(
         1,
         {(6, 16, 0): 0},
@@ -330,7 +330,7 @@ class TextGates:
 
     # ---- call stacks ----
 
-    # of several return probes on a function all know the caller
+    # several return probes on a function all know the caller
     nested_returns_know: bool = until(
         (5, 15, 0),
         "kernel/kprobes.c 5.10: correct_ret_addr",
@@ -346,7 +346,7 @@ class TextGates:
             {"__x64_sys_openat": True, "do_syscall_64": True, "[unknown/kretprobe'd]": False},  # or what it jumped from
         ),
     )
-    # a stack goes on after a return address that a probe replaced
+    # a stack goes on beyond a return address that a probe replaced
     returns_unwound: bool = since(
         (5, 15, 0),
         "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15",
@@ -356,7 +356,7 @@ class TextGates:
             {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
         ),
     )
-    # the stack of an fprobe on an entry begins in the tracer, where no kprobe is there too
+    # the stack of an fprobe on an entry begins in the tracer, unless a kprobe is there too
     fprobe_stacks_whole: bool = since(
         (6, 16, 0),
         "guests of 6.12.117 to 7.3-rc7: stacks at 'f:q do_sys_openat2'",
@@ -366,7 +366,7 @@ class TextGates:
             {"none": ABSENT, "do_sys_openat2": False, "fentry_trace_func": True},
         ),
     )
-    # that of one on a return goes on after the return address
+    # the stack of an fprobe on a return goes on beyond the return address
     fprobe_returns_unwound: bool = gate(
         True,
         {(6, 16, 0): False, (6, 18, 0): True},
@@ -375,7 +375,7 @@ class TextGates:
             (
                 "write dynamic_events f:zz/q <open>%return",
                 "write @/events/zz/q/trigger stacktrace",
-                *[OPEN] * 4,  # what lay on the kernel's stack may hide a caller now and then
+                *[OPEN] * 4,  # old contents of the kernel's stack may hide a caller now and then
                 *TRACE,
             ),
             r"(?s)(?:.*? => (?:return_to_handler|arch_rethook_trampoline)\n( =>)|"
@@ -383,9 +383,9 @@ class TextGates:
             {"none": ABSENT, "match": False, " =>": True},
         ),
     )
-    # at an entry it begins with the "function", or with its "callers"
+    # the stack at an entry begins with the "function" or with its "callers"
     entry_stack: str = gate("callers", {(4, 9, 0): "function"}, "recorded traces 4.4 and 4.9: stacktrace", TOO_OLD)
-    # at a return it is what is "above" the caller, "both" the trampoline and that, or "usual"
+    # the stack at a return is what is "above" the caller, "both" the trampoline and that, or "usual"
     return_stack: str = gate(
         "above", {(4, 9, 0): "both", (5, 4, 0): "usual"}, "recorded traces 3.2 to 5.4: stacktrace", TOO_OLD
     )

@@ -19,7 +19,7 @@ class TriggerGates:
 
     # ---- histograms ----
 
-    # hist triggers take nohitcount, and hitcount as a field with a modifier
+    # histograms take nohitcount, and hitcount as a field with a modifier
     hist_hitcount: bool = since(
         (6, 2, 0),
         "trace_events_hist.c of 6.1.190 and 6.12.117; fixtures/histograms",
@@ -40,7 +40,7 @@ class TriggerGates:
             | {"EINVAL Invalid field modifier @28": False},
         ),
     )
-    # they take common_comm, comm and COMM
+    # histograms take common_comm, comm and COMM
     hist_comm: bool = since(
         (6, 16, 0),
         "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'",
@@ -50,7 +50,7 @@ class TriggerGates:
             | {"EINVAL Couldn't find field @5": False},
         ),
     )
-    # the trigger file shows common_cpu, and then the field's name
+    # the trigger file shows common_cpu, followed by the field's name
     hist_cpu_twice: bool = since(
         (6, 16, 0),
         "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'",
@@ -60,18 +60,18 @@ class TriggerGates:
             {"none": ABSENT, "common_cpu": False, "common_cpucommon_cpu": True},
         ),
     )
-    # .stacktrace is refused of what is no call chain
+    # .stacktrace is refused for a field that isn't a call chain
     hist_stacktrace_checked: bool = gate(
         True,
         {(6, 16, 0): False, (7, 2, 0): True},
         "guests of 6.12.117, 6.16.12 to 7.1.13 and 7.2.13: 'hist:keys=a.stacktrace'",
-        Question(  # of an event that never fires: the kernel would take what stands there for a stack
+        Question(  # on an event that never fires: the kernel would take the value for a stack
             ("write dynamic_events s:zz_q u64 a", "write @/events/synthetic/zz_q/trigger hist:keys=a.stacktrace"),
             "errno",
             {"ENOENT": ABSENT, "EINVAL": True, "ok": False},
         ),
     )
-    # stacktrace and STACKTRACE are fields, shown by these names, but as a key of that name
+    # stacktrace and STACKTRACE are fields, shown by these names except as a key of that name
     hist_stack_fields: bool = gate(
         False,
         {(6, 16, 0): True, (7, 2, 0): False},
@@ -83,7 +83,7 @@ class TriggerGates:
             unless="refused_variables_oops",
         ),
     )
-    # each instance whose triggers share a histogram with variables by name is held by it
+    # a named histogram with variables holds each instance whose triggers share it
     hist_held_by_names: bool = gate(
         False,
         {(6, 16, 0): True, (7, 2, 0): False},
@@ -98,7 +98,7 @@ class TriggerGates:
             {"EINVAL ok": ABSENT, "ok ok": False, "ok EBUSY": True},
         ),
     )
-    # the logarithm of what is above 2**63 is 0, not 64
+    # the logarithm of a value above 2**63 is 0, not 64
     hist_log2_wraps: bool = until(
         (7, 3, 1),
         "hist_field_log2() of 6.1.192, 6.12.117, 7.2.13 and 7.3-rc7; fixtures/histograms: 'hist:keys=b.log2'; the "
@@ -155,7 +155,7 @@ class TriggerGates:
             {"none": ABSENT, "match": False, "synthetic_prio": True},
         ),
     )
-    # such a variable's text comes after all that were shown of such before
+    # the text of a variable of another event is appended to all that were shown before
     hist_names_pile_up: bool = gate(
         False,
         {(6, 16, 0): True, (7, 0, 0): False},
@@ -165,7 +165,7 @@ class TriggerGates:
             "and it oopses without them"
         ),
     )
-    # by how much common_preempt_count of a histogram's synthetic event is more than its trigger's
+    # how much more common_preempt_count is in a histogram's synthetic event than in its trigger's event
     hist_depth: int = gate(
         2,
         {(6, 12, 0): 3},
@@ -188,7 +188,7 @@ class TriggerGates:
     sort_takes_two: bool = since(
         (6, 11, 0),
         "lib/sort.c 6.12: sort_r()",
-        Question(  # of four that are equal, and stand as 97, 98, 99 and 100 are hashed
+        Question(  # of four equal entries, in the order of the hashes of 97, 98, 99 and 100
             (
                 "write kprobe_events p:zz/q <open> a=+u1(%si):u8",
                 'write @/events/zz/q/trigger hist:keys=a if comm == "workload"',
@@ -203,7 +203,7 @@ class TriggerGates:
 
     # ---- before 5.10 ----
 
-    # .sym-offset is taken: once its minus was an operator
+    # .sym-offset is taken; else its minus is an operator
     hist_sym_offset: bool = gate(
         True,
         {(4, 17, 0): False, (4, 20, 0): True},
@@ -214,13 +214,13 @@ class TriggerGates:
     hist_variables: bool = since(
         (4, 17, 0), "triggers of 4.14 and 4.19: 'hist:keys=dfd:ts0=common_timestamp.usecs'", TOO_OLD
     )
-    # among the triggers of an event; else before all others, as others are
+    # a histogram is added after the other triggers of its event; else before them, as others are
     hist_added_last: bool = since(
         (4, 17, 0), "triggers of 4.14: two histograms; hist_register_trigger() of 4.14 and 5.4", TOO_OLD
     )
     # .buckets=N
     hist_buckets: bool = since((5, 14, 0), "triggers of 4.19 and 6.1: 'hist:keys=dfd.buckets=5'", TOO_OLD)
-    # histograms: a variable of a field that isn't there ends the kernel; here it is refused
+    # a variable of an unknown field crashes the kernel; the simulated one refuses it
     refused_variables_oops: bool = gate(
         False,
         {(5, 4, 0): True, (5, 10, 0): False},
@@ -228,34 +228,35 @@ class TriggerGates:
         "answers of 5.10",
         TOO_OLD,
     )
-    # error_log shows a histogram with its `hist:`, and what is wrong with an assignment or sort
+    # error_log shows a histogram with its hist:, and what is wrong with an assignment or sort
     hist_log_is_whole: bool = since(
         (5, 10, 0), "fixtures/histograms 5.4 and 6.1: the log; last_cmd_set() of 5.4.273", TOO_OLD
     )
-    # values and variables with a modifier that doesn't fit them are refused
+    # values and variables with an unfit modifier are refused
     hist_values_checked: bool = since(
         (5, 10, 0),
         "fixtures/histograms 5.4 and 6.1: 'hist:keys=a:vals=b.log2'; create_val_fields() of 5.4.273",
         TOO_OLD,
     )
-    # expressions have *, / and numbers and are taken apart at the last operator, else at the first
+    # expressions have *, / and numbers, and are split at the last operator, else at the first
     hist_arithmetic: bool = since(
         (5, 16, 0), "commit bcef04415032; contains_operator() and parse_expr() of 5.4.273", TOO_OLD
     )
     # a variable of common_pid.execname is the task's name
     hist_name_variables: bool = since((5, 10, 0), "create_var_field() of 5.4.273: 'x=common_pid.execname'", TOO_OLD)
-    # actions are made before it is looked whether the histogram can be entered
+    # actions are created before the kernel checks whether the histogram can be added
     hist_actions_first: bool = since(
         (5, 10, 0), "event_hist_trigger_func() of 5.4.273: reg(), then create_actions()", TOO_OLD
     )
-    # of those that a stacktrace trigger shows: HIST_STACKTRACE_SKIP is 5 in all
+    # how many frames a histogram's stack leaves out of those that a stacktrace trigger shows
+    # (HIST_STACKTRACE_SKIP)
     hist_frames_skipped: int = gate(
         3,
         {(5, 10, 0): 2},
         "fixtures/histograms 5.4 and 6.1: 'hist:keys=stacktrace'; what is inlined makes the difference",
         TOO_OLD,
     )
-    # entries that sort equal come in the order of their keys, else of the hashes of these
+    # entries that sort as equal are in the order of their keys, else of the hashes of these
     hist_keys_ordered: bool = since(
         (5, 10, 0),
         "cmp_entries_dup() of 5.4.273, which finds all entries greater than others; tracing_map_insert()",
@@ -264,7 +265,7 @@ class TriggerGates:
 
     # ---- other triggers ----
 
-    # triggers: blanks are part of what stands after them, and `traceon:` has an empty filter
+    # blanks are part of the text after them, and traceon: has an empty filter
     trigger_blanks_kept: bool = until(
         (4, 20, 0),
         "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'; "
