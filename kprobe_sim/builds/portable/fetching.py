@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kprobe_sim.builds.portable import found
+from kprobe_sim.builds.portable.directory import profiles_in
 from kprobe_sim.builds.portable.envelope import LONGEST
 from kprobe_sim.builds.portable.file import ProfileFile, packed
 from kprobe_sim.builds.profile import ordered
@@ -74,7 +74,7 @@ def save(data: bytes, path: Path) -> Path:
 def _of_path(path: Path) -> Offers:
     if not path.exists():
         raise ValueError(f"{path}: no such file or directory")
-    profiles = found.profiles_in(path)
+    profiles = profiles_in(path)
     if not profiles:
         raise ValueError(f"{path}: no profiles there")
     return {release: _reader(one) for release, one in profiles.items()}
