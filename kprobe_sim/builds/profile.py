@@ -193,7 +193,7 @@ class Profile:
     @cached_property
     def functions(self) -> RecordedFunctions:
         """Return the functions that ftrace can stop in, as they were recorded."""
-        return RecordedFunctions(self.recorded_symbols, self.symbols.traceable_places)
+        return RecordedFunctions(self.recorded_symbols, self.symbols.ftrace_locations)
 
     def fresh_symbols(self) -> SymbolTable:
         """Return a new table, to which functions can be added for one kernel alone."""

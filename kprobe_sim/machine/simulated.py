@@ -112,7 +112,7 @@ class SimulatedMachine:
         """Return the functions that ftrace can stop in; the same object until functions change."""
         version = self.symbols.version
         if self._functions[0] != version:
-            self._functions = (version, Functions(self.symbols.traceable_places))
+            self._functions = (version, Functions(self.symbols.ftrace_locations))
         return self._functions[1]
 
     # waking readers

@@ -1,4 +1,4 @@
-"""Asks a kernel, through its tracefs and with a task that does what the questions need, and undoes everything."""
+"""Asks a kernel one question, through its tracefs and a task that does what the question needs, and undoes it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _ENTRY = re.compile(rb"^(?=\[ *[0-9]+\.[0-9]+\] )", re.MULTILINE)  # of error_lo
 _FAULT = re.compile(rb"\[(?>[^\n]*?: error: )([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
 _BEFORE_COMMAND = len("  Command: ")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can
-_GLANCE = 0.0005  # seconds between two looks at a simulated one
-_AGES = 10.0  # seconds in which it gets what there is
+_GLANCE = 0.0005  # seconds between checks of a simulated one
+_AGES = 10.0  # seconds in which it surely reads what there is
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
 
@@ -52,9 +52,9 @@ class AskedTracefs(Protocol):
 
 
 class Asker:
-    """Asks one kernel; `places` has those of `PLACES` that were found.
+    """Asks one kernel; `places` has what the caller found of `PLACES`.
 
-    Raises OSError where what a question did can't be undone.
+    Raises OSError if the effects of a question can't be undone.
     """
 
     def __init__(self, tracefs: AskedTracefs, workload: Workload, places: Mapping[str, str] = NO_PLACES) -> None:
@@ -88,16 +88,16 @@ class Asker:
         }
 
     def missing(self, question: Question) -> str:
-        """Return which place a question needs and nobody found, "" if it can be asked."""
+        """Return what a question needs and the caller didn't find, "" if it can be asked."""
         names = _PLACE.findall(" ".join(question.steps))
         return ", ".join(PLACES[name] for name in names if name not in self._places)
 
     def ask(self, question: Question) -> str:
-        """Return the answer to a question; the tracefs is then as before, but for what error_log holds.
+        """Return the answer to a question; the tracefs is then as before, except for error_log.
 
-        Raise KeyError if it is `missing` a place.
+        Raise KeyError if something is `missing`.
         """
-        steps = [_PLACE.sub(lambda found: self._places[found[1]], step) for step in question.steps]
+        steps = [_PLACE.sub(lambda name: self._places[name[1]], step) for step in question.steps]
         marked = [step for step in steps if step.startswith("? ")] or [steps[-1]]
         seen = []
         self._instance = any(" @" in step for step in steps)
@@ -117,19 +117,19 @@ class Asker:
     # ---- steps ----
 
     def _do(self, step: str) -> str | bytes | None:
-        verb, _, rest = step.partition(" ")
-        return self._verbs[verb](rest)
+        verb, _, words = step.partition(" ")
+        return self._verbs[verb](words)
 
-    def _write(self, rest: str) -> None:
-        path, _, text = rest.partition(" ")
+    def _write(self, words: str) -> None:
+        path, _, text = words.partition(" ")
         self._tracefs.write(_path(path), _bytes(text))
         if path.endswith("/trigger") and not text.startswith("!"):
             self._triggers.append((_path(path), _bytes("!" + text)))
 
-    def _first(self, rest: str) -> None:
-        choices = _CHOICE.search(rest)
-        assert choices is not None, rest
-        *others, last = (rest.replace(choices[0], choice) for choice in choices[1].split("|"))
+    def _first(self, words: str) -> None:
+        choices = _CHOICE.search(words)
+        assert choices is not None, words
+        *others, last = (words.replace(choices[0], choice) for choice in choices[1].split("|"))
         for other in others:
             with contextlib.suppress(OSError):
                 return self._write(other)
@@ -137,12 +137,12 @@ class Asker:
 
     def _rmdir(self, path: str) -> None:
         self._tracefs.rmdir(_path(path))
-        if path == "@":  # what was done in it is gone, too
+        if path == "@":  # its triggers are gone, too
             self._instance = False
-            self._triggers = [one for one in self._triggers if not one[0].startswith(INSTANCE + "/")]
+            self._triggers = [(path, text) for path, text in self._triggers if not path.startswith(INSTANCE + "/")]
 
-    def _hold(self, rest: str) -> None:
-        flags, _, path = rest.partition(" ")
+    def _hold(self, words: str) -> None:
+        flags, _, path = words.partition(" ")
         self._release()
         self._held = self._tracefs.open(_path(path), _FLAGS[flags])
 
@@ -204,12 +204,12 @@ class Asker:
         return ",".join((group or b"").decode("latin-1") for group in match.groups()) or "match"
 
     def _log(self) -> bytes:
-        """Return the error_logs: that of the instance has what is refused there."""
+        """Return error_log, and that of the instance, which has what was refused there."""
         log = self._tracefs.read("error_log")
         return log + self._tracefs.read(INSTANCE + "/error_log") if self._instance else log
 
     def _faults(self, before: bytes) -> str:
-        """Return what was logged since."""
+        """Return the faults that were logged since."""
         old = set(_ENTRY.split(before))
         faults = [_FAULT.match(entry) for entry in _ENTRY.split(self._log()) if entry not in old]
         return "".join(f" {fault[1].decode('latin-1')} @{len(fault[2]) - _BEFORE_COMMAND}" for fault in faults if fault)
@@ -249,8 +249,8 @@ class _Waiter(threading.Thread):
 
 def _deletion(line: str) -> bytes:
     """Return what deletes the dynamic event that a line of dynamic_events shows."""
-    kind, _, rest = line.partition(":")
-    name = rest.split()[0].rstrip(";")
+    kind, _, definition = line.partition(":")
+    name = definition.split()[0].rstrip(";")
     return _bytes(f"-:{'synthetic/' * (kind == 's')}{name.removeprefix('synthetic/')}")
 
 
