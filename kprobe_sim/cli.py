@@ -332,7 +332,7 @@ def _fetch(source: str, names: Sequence[str]) -> int:
     from kprobe_sim.builds import profile
     from kprobe_sim.builds.portable.fetching import fetch, unauthenticated
 
-    (_, data) = profile.places()[-1]
+    (_, data) = profile.profile_directories()[-1]
     status = OK
     for path in fetch(source, names, data):
         status = status or show(str(path))

@@ -22,7 +22,7 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
-from kprobe_sim.builds.profile import VARIABLE, places
+from kprobe_sim.builds.profile import VARIABLE, profile_directories
 
 from .requirements import LeftOut, lack, lacking, require
 
@@ -37,7 +37,7 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
 
 # profiles of whoever runs the tests aren't those that the tests name, but may be those of the guests that they run on
 _USERS_PROFILES = "KPROBE_TESTS_PROFILES"  # for the workers of pytest-xdist, which get the environment as it is then
-os.environ.setdefault(_USERS_PROFILES, os.pathsep.join(str(place) for _, place in places()))
+os.environ.setdefault(_USERS_PROFILES, os.pathsep.join(str(path) for _, path in profile_directories()))
 os.environ.pop(VARIABLE, None)
 os.environ["XDG_DATA_HOME"] = os.devnull
 

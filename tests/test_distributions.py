@@ -30,8 +30,8 @@ HERE = "5.10, 6.1, 6.12, 7.2, 7.3"
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with the package alone."""
-    monkeypatch.setattr(installed, "places", list)
-    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", list)
+    monkeypatch.setattr(installed, "profile_directories", list)
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.profile_directories", list)
 
 
 @pytest.mark.parametrize("name", BROUGHT)

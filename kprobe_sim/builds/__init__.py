@@ -1,4 +1,5 @@
-"""A kernel build as it was recorded: facts, files, symbols, C types, and the differences between versions.
+"""A kernel build: the files recorded from it come in, what a simulated kernel knows about the real one comes out.
 
-Uses nothing but the standard library.  Start with `profile`; `gates` is the only place where a version is compared.
+`profile` opens a build: its facts, files, symbols and C types.  `gates` has the rules that differ between kernels, and
+`questions` asks a kernel for their values.  But for `questions`, the room uses nothing but the standard library.
 """

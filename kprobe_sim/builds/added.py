@@ -32,7 +32,7 @@ class Added(NamedTuple):
 
 
 class AddedSymbols:
-    """What was added, by name in the order of coming, and by address."""
+    """The added functions, by name in the order of adding, and by address."""
 
     __slots__ = ("_added", "_names", "_starts")
 
@@ -49,18 +49,18 @@ class AddedSymbols:
             yield from symbols
 
     def lookup(self, name: str) -> list[Symbol]:
-        """Return those of that name."""
+        """Return the functions of a name."""
         return list(self._names.get(name, ()))
 
     def covering(self, address: int) -> Added | None:
-        """Return the one that covers an address."""
-        place = bisect_right(self._starts, address) - 1
-        if place < 0:
+        """Return the function that covers an address."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
             return None
-        added = self._added[place]
+        added = self._added[index]
         return added if address < added.symbol.address + added.symbol.size else None
 
-    def places(self) -> Iterator[tuple[int, Symbol]]:
+    def ftrace_locations(self) -> Iterator[tuple[int, Symbol]]:
         """Yield the traceable ones, each with the address of its call to __fentry__, in the order of `__iter__`."""
         calls = {added.symbol: added.call for added in self._added}
         return ((symbol.address + calls[symbol], symbol) for symbol in self if symbol.traceable)
@@ -74,16 +74,16 @@ class AddedSymbols:
             raise ValueError(f"size {symbol.size} of {symbol.name!r} isn't positive")
         if not symbol.address:
             symbol = symbol._replace(address=self._free(bool(symbol.module)))
-        place = bisect_right(self._starts, symbol.address)
-        self._starts.insert(place, symbol.address)
-        self._added.insert(place, Added(symbol, None if boundaries is None else frozenset(boundaries) | {0}, call))
+        index = bisect_right(self._starts, symbol.address)
+        self._starts.insert(index, symbol.address)
+        self._added.insert(index, Added(symbol, None if boundaries is None else frozenset(boundaries) | {0}, call))
         self._names.setdefault(symbol.name, []).append(symbol)
         return symbol
 
     def remove(self, symbol: Symbol) -> None:
-        """Forget one."""
-        place = next(place for place, added in enumerate(self._added) if added.symbol == symbol)
-        del self._starts[place], self._added[place]
+        """Remove a function."""
+        index = next(index for index, added in enumerate(self._added) if added.symbol == symbol)
+        del self._starts[index], self._added[index]
         self._names[symbol.name].remove(symbol)
 
     def _free(self, in_module: bool) -> int:

@@ -1,7 +1,7 @@
 """The functions that ftrace can stop in, numbered from 0 in the order of available_filter_functions.
 
-What is recorded of a build is the same for all its kernels: a number or a name is looked up in the mapped file, and the
-whole list is made when it is first asked for.  Names are the kernel's bytes read as latin-1.
+The recorded functions are the same for all kernels of a build: a number or a name is looked up in the mapped file, and
+the list of all is made when it is first needed.  Names are the kernel's bytes read as latin-1.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from functools import cached_property
 from kprobe_sim.builds.recorded import HIGH, LOST, RecordedSymbols
 from kprobe_sim.builds.symbol import with_module
 
-_FEW = 64  # functions that are looked up one by one: the names of all aren't made for them
-Places = Callable[[], Iterable[tuple[int, str]]]
+_FEW = 64  # so many functions are looked up one by one, without making the names of all
+FtraceLocations = Callable[[], Iterable[tuple[int, str]]]
 
 
 class Functions:
-    """Functions as `places` gives them: the address where ftrace's call is, and the line of the list."""
+    """Functions in the order of `locations`: the address of ftrace's call, and the line of the list."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, locations: FtraceLocations) -> None:
+        self._locations = locations
 
     def __len__(self) -> int:
         return len(self.names)
@@ -39,10 +39,10 @@ class Functions:
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        by_name: dict[str, list[int]] = {}
         for number, name in enumerate(self.names):
-            found.setdefault(name, []).append(number)
-        return found
+            by_name.setdefault(name, []).append(number)
+        return by_name
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -50,34 +50,34 @@ class Functions:
         return tuple([line[:-1].partition(b" ")[0].decode("latin-1") for line in self.lines])
 
     def named(self, name: str) -> frozenset[int]:
-        """Return the numbers of the functions that a word means which is their name."""
+        """Return the numbers of the functions that a word without wildcards means."""
         return frozenset() if name.startswith(LOST) else frozenset(self.numbers(name))
 
     @cached_property
     def lost(self) -> frozenset[int]:
-        """The weak functions that others replaced: they are listed, but have no name that a word could mean."""
+        """The weak functions that others replaced: they are listed, but no word can mean them."""
         return frozenset([number for number, name in enumerate(self.names) if name.startswith(LOST)])
 
     def is_of_module(self, number: int) -> bool:
-        """Return whether a function is one of a module's."""
+        """Return whether a function belongs to a module."""
         return self.lines[number].endswith(b"]\n")
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
         """The lines of available_filter_functions."""
-        return tuple([b"%b\n" % line.encode() for _, line in self._places()])
+        return tuple([b"%b\n" % line.encode() for _, line in self._locations()])
 
     @cached_property
     def addressed_lines(self) -> tuple[bytes, ...]:
         """The lines of available_filter_functions_addrs."""
-        return tuple([f"{address:016x} {line}\n".encode() for address, line in self._places()])
+        return tuple([f"{address:016x} {line}\n".encode() for address, line in self._locations()])
 
 
 class RecordedFunctions(Functions):
     """The functions that are recorded of a build."""
 
-    def __init__(self, recorded: RecordedSymbols, places: Places) -> None:
-        super().__init__(places)
+    def __init__(self, recorded: RecordedSymbols, locations: FtraceLocations) -> None:
+        super().__init__(locations)
         self._recorded = recorded
 
     def __len__(self) -> int:
@@ -88,8 +88,8 @@ class RecordedFunctions(Functions):
 
     @cached_property
     def addressed_lines(self) -> tuple[bytes, ...]:
-        places = zip(self._recorded.locations.whole(), self.lines, strict=True)
-        return tuple([b"%016x %b" % (HIGH + offset, line) for offset, line in places])
+        located = zip(self._recorded.locations.unpacked(), self.lines, strict=True)
+        return tuple([b"%016x %b" % (HIGH + offset, line) for offset, line in located])
 
     def some_lines(self, numbers: Collection[int]) -> list[bytes]:
         if len(numbers) > _FEW:
@@ -111,7 +111,7 @@ class RecordedFunctions(Functions):
             return super().numbers(name)
         recorded = self._recorded
         addresses, locations = recorded.addresses, recorded.locations
-        found = []
+        numbers: list[int] = []
         for position in recorded.positions(name):
             start = addresses[position]
             if addresses.left(start) != position:
@@ -119,5 +119,5 @@ class RecordedFunctions(Functions):
             following = addresses.right(start)
             first = locations.left(start)
             last = locations.left(addresses[following]) if following < len(addresses) else len(locations)
-            found += [number for number in range(first, last) if not recorded.lost_name(locations[number] - start)]
-        return tuple(sorted(found))
+            numbers += [number for number in range(first, last) if not recorded.lost_name(locations[number] - start)]
+        return tuple(sorted(numbers))

@@ -1,7 +1,7 @@
 """The kernel's refusals of lines that define dynamic events: errno and text, by the symbolic ids used in the code.
 
-A raise names the id; what the kernel answers is looked up here.  Which ids a kernel can give follows from the rules
-(and so from `gates`).  Source: recorded answers of 5.10 to 7.3 (fixtures/definitions, fixtures/kinds);
+A raise names the id; the kernel's answer is looked up here.  The rules, and so `gates`, tell which ids a kernel can
+give.  Source: recorded answers of 5.10 to 7.3 (fixtures/definitions, fixtures/kinds);
 docs/kernel/errors.md#texts-of-probes.
 """
 
@@ -26,9 +26,9 @@ def _bad_variable(gates: Gates) -> str:
     return gates.variable_text
 
 
-# An errno is what write(2) gives, or the gate that has it; None: that of what failed (reading a number, looking for a
-# file or a symbol, registering), which the raise hands on.  A text is what error_log shows; None: nothing is logged.
-# An id that goes on from another's is the same message with another errno.
+# An errno is what write(2) gives, or the gate that has it; None: that of what failed (reading a number, looking up a
+# file or a symbol, registering), which the raise passes on.  A text is what error_log shows; None: nothing is logged.
+# An id that extends another one is the same message with another errno.
 REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
     {
         # probes: the kernel's ids (enum probe_log_err)
@@ -43,7 +43,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
         "BAD_ARRAY_NUM": (errno.EINVAL, "Invalid array size"),
         "BAD_ARRAY_SUFFIX": (errno.EINVAL, "Array has wrong suffix"),
         "BAD_ATTACH_ARG": (errno.EINVAL, _BAD_ATTACH_ARG),
-        # the field is looked for after all else of its argument
+        # the field is looked up after the rest of its argument
         "BAD_ATTACH_ARG_LATE": (errno.ENOENT, _BAD_ATTACH_ARG),
         "BAD_ATTACH_EVENT": (errno.ENODEV, "Attached event does not exist"),
         "BAD_BITFIELD": (errno.EINVAL, "Invalid bitfield"),
@@ -62,7 +62,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
         "BAD_PROBE_ADDR": (errno.EINVAL, _BAD_PROBE_ADDR),
         # what registration finds
         "BAD_PROBE_ADDR_REG": (errno.ENOENT, _BAD_PROBE_ADDR),
-        # a symbol that the kernel counts before that: there is none
+        # a symbol that the kernel looks up before that, and doesn't find
         "BAD_PROBE_ADDR_SYMBOL": (lambda gates: gates.unknown_symbol_errno, _BAD_PROBE_ADDR),
         "BAD_REFCNT": (None, "Invalid reference counter offset"),
         "BAD_REFCNT_SUFFIX": (errno.EINVAL, "Reference counter has wrong suffix"),
@@ -134,7 +134,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
         "TYPECAST_REQ_FIELD": (errno.EINVAL, "Typecast requires a field access"),
         "TYPECAST_SYM_OFFSET": (errno.EINVAL, "@SYM+/-OFFSET with typecast needs parentheses"),
         "USED_ARG_NAME": (errno.EINVAL, "This argument name is already used"),
-        # refused without a word
+        # refused without a message
         "BAD_DELETE": (errno.EINVAL, None),
         "BAD_EP_FILTER": (errno.EINVAL, None),
         "DENTRIES_TOO_LONG": (errno.ENOMEM, None),
@@ -162,7 +162,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
 def answer(message: str, gates: Gates, failed: int | None = None) -> tuple[int, str | None]:
     """Return how a kernel refuses: the errno, and the text in error_log (None: nothing is logged).
 
-    `failed` is the errno of what failed, where that is handed on.
+    `failed` is the errno of what failed, if that is passed on.
     """
     number, text = REFUSALS[message]
     if failed is None:

@@ -46,8 +46,8 @@ class Numbers:
         for number in range(len(self._heads)):
             yield from self._chunk(number)
 
-    def whole(self) -> array[int]:
-        """Return all of it, for those that look at most of it."""
+    def unpacked(self) -> array[int]:
+        """Return all numbers, for callers that need most of them."""
         values = array("I")
         for number in range(len(self._heads)):
             values.extend(self._chunk(number))

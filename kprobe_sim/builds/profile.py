@@ -2,9 +2,9 @@
 
 A profile is a directory, one per kernel build, written by `kprobe-vm record` and never by hand: the package's own are
 under `profiles/`.  Those of the user may also be files, which are unpacked when they are first used: see `portable`.
-Opening one reads a small file of facts; symbols, prototypes and the pristine tracefs are mapped files, in which what is
-asked for is looked up by name.  A profile never changes, so `load` opens it once for all kernels of the process; what a
-kernel changes is its own.
+Opening a profile reads a small file of facts; symbols, prototypes and the pristine tracefs are mapped files, which are
+searched by name.  A profile never changes, so `load` opens it once for all kernels of the process; each kernel keeps
+its changes to itself.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.releases import SUFFIX, YEAR, chosen, fitting, where_else
 
 PROFILES = Path(__file__).parent / "profiles"
-DOCUMENTS = Path(__file__).parent / "documents"  # profiles of kernels that only documents tell of
-VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
+DOCUMENTS = Path(__file__).parent / "documents"  # profiles of kernels that are known from documents only
+VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are searched first
 _DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-(?:i386|wind-river)\Z")
 CALLED: Final = {
     "open": ("do_sys_openat2", "do_sys_open"),  # since 5.6
     "fork": ("kernel_clone", "_do_fork", "do_fork"),  # since 5.10, 4.2
     "fadvise": ("ksys_fadvise64_64", "SyS_fadvise64", "sys_fadvise64"),  # since 4.18; before that the call itself
 }
-"""What a kernel calls for what a task does, the newest name first: the innermost that all ways into it share."""
+"""The function that a kernel calls for a task's act, the newest name first: the innermost that all callers share."""
 
 
 class Profile:
@@ -99,7 +99,7 @@ class Profile:
 
     @cached_property
     def answers(self) -> Mapping[str, Any]:
-        """Return what the kernel answered when it was asked how it differs from others, by the rows of the gates."""
+        """Return the kernel's answers to the questions of the gates, by the names of these."""
         return MappingProxyType(self._facts.get("answers", {}))
 
     @cached_property
@@ -109,13 +109,13 @@ class Profile:
         They are tuples of SYMBOL+OFFSET, or a bare address where there is no symbol, innermost first.
         """
         chains: dict[str, Any] = self._facts.get("chains", {})
-        return MappingProxyType({way: _frozen(places) for way, places in chains.items()})
+        return MappingProxyType({way: _frozen(functions) for way, functions in chains.items()})
 
     @cached_property
     def called(self) -> Mapping[str, str]:
-        """Return the function that this kernel calls for what a task does: for "open", "fork", "fadvise".
+        """Return the functions that this kernel calls for a task's acts: for "open", "fork", "fadvise".
 
-        They are recorded where one isn't the newest; of a kernel of which little was, they are those that are known.
+        They are recorded unless they are the newest; if little of a kernel was recorded, they are the symbols it has.
         """
         if recorded := self.chains.get("functions"):
             return MappingProxyType(dict(zip(CALLED, recorded, strict=True)))
@@ -173,7 +173,7 @@ class Profile:
         size: int = self._facts["buffer_size_kb_expanded"]
         return size
 
-    # ---------------------------------------------------------------------------------------- files that are mapped
+    # ------------------------------------------------------------------------------------------------- mapped files
 
     @cached_property
     def tracefs(self) -> RecordedTracefs:
@@ -182,26 +182,26 @@ class Profile:
 
     @cached_property
     def recorded_symbols(self) -> RecordedSymbols:
-        """Return the symbols as they were recorded, which all kernels of the build share."""
+        """Return the symbols as they were recorded; all kernels of the build share them."""
         return RecordedSymbols(self.path / "symbols.bin")
 
     @cached_property
     def symbols(self) -> SymbolTable:
-        """Return the kernel's symbols: one table for this profile; see `fresh_symbols` for one of one's own."""
+        """Return the kernel's symbols: one table for this profile; `fresh_symbols` makes others."""
         return self.fresh_symbols()
 
     @cached_property
     def functions(self) -> RecordedFunctions:
         """Return the functions that ftrace can stop in, as they were recorded."""
-        return RecordedFunctions(self.recorded_symbols, self.symbols.traceable_places)
+        return RecordedFunctions(self.recorded_symbols, self.symbols.ftrace_locations)
 
     def fresh_symbols(self) -> SymbolTable:
-        """Return a new table, to which functions can be added without anybody else seeing them."""
+        """Return a new table, to which functions can be added for one kernel alone."""
         return SymbolTable(self.recorded_symbols, word_size=self.answers.get("word_size", 8))
 
     @cached_property
     def types(self) -> PrototypeTable | None:
-        """Return what BTF says of functions and types; None on a kernel without."""
+        """Return what BTF says of functions and types; None for a kernel without BTF."""
         path = self.path / "prototypes.bin"
         return PrototypeTable(path, self.recorded_symbols) if path.exists() else None
 
@@ -210,10 +210,10 @@ class Profile:
         types = self.types
         return types.find(name) if types else None
 
-    def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
-        """Return where a member is from what a function's parameter points to; None where BTF doesn't know it."""
+    def member(self, function: str, parameter: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return the offsets that lead from a function's parameter to a member, and its type; None if BTF lacks it."""
         types = self.types
-        return types.follow(function, at, path) if types else None
+        return types.follow(function, parameter, path) if types else None
 
 
 def version_number(version: str) -> tuple[int, int, int]:
@@ -223,7 +223,7 @@ def version_number(version: str) -> tuple[int, int, int]:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
 def available() -> list[str]:
@@ -237,9 +237,8 @@ def available() -> list[str]:
 
 @lru_cache(maxsize=4)
 def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
-    """Return the releases in a directory; `changed` is another when entries come or go."""
-    found = [path.name for path in profiles.iterdir() if (path / "profile.json").is_file()]
-    return ordered(tuple(found))
+    """Return the releases in a directory; `changed` is its time of change, and only tells results apart."""
+    return ordered(tuple(path.name for path in profiles.iterdir() if (path / "profile.json").is_file()))
 
 
 @lru_cache(maxsize=16)
@@ -249,9 +248,9 @@ def ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _by_version(release: str) -> tuple[object, ...]:
-    """Return what orders releases: the version, a candidate before the release, then the distribution's own numbers.
+    """Return the key that sorts releases: version, candidates before the release, then the distribution's numbers.
 
-    Of one build's flavours that of cloud kernels is the last, as it is the one that kprobe-vm means by a series.
+    Of one build's flavours that of cloud kernels is last, as kprobe-vm means it by a series.
     """
     version = re.split(r"[-+]", release, maxsplit=1)[0]
     candidate = re.search(r"-rc(\d+)", release)
@@ -266,31 +265,31 @@ def _by_version(release: str) -> tuple[object, ...]:
     )
 
 
-def places() -> list[tuple[str, Path]]:
-    """Return where the user has profiles, and what names the place, the first to be looked into first.
+def profile_directories() -> list[tuple[str, Path]]:
+    """Return the directories of the user's profiles in the order of search, each after what names it.
 
     These are the directories of $KPROBE_SIM_PROFILES, and the data directory: $XDG_DATA_HOME/kprobe-sim/profiles.
     """
-    return list(_user_places())
+    return list(_user_directories())
 
 
-def _user_places() -> tuple[tuple[str, Path], ...]:
+def _user_directories() -> tuple[tuple[str, Path], ...]:
     get = os.environ.get
-    return _places(get(VARIABLE), get("XDG_DATA_HOME"), get("HOME"))
+    return _directories(get(VARIABLE), get("XDG_DATA_HOME"), get("HOME"))
 
 
 @lru_cache(maxsize=4)
-def _places(named: str | None, data: str | None, home: str | None) -> tuple[tuple[str, Path], ...]:
-    """Return the places by the variables that name them; of `home` os.path.expanduser() makes what `~` is."""
+def _directories(named: str | None, data: str | None, home: str | None) -> tuple[tuple[str, Path], ...]:
+    """Return the directories by the variables that name them; os.path.expanduser() makes `~` of `home`."""
     base = data if data and os.path.isabs(data) else os.path.expanduser("~/.local/share")
-    own = ("data directory", Path(base, "kprobe-sim", "profiles"))
-    return (*(("environment", Path(path)) for path in (named or "").split(os.pathsep) if path), own)
+    last = ("data directory", Path(base, "kprobe-sim", "profiles"))
+    return (*(("environment", Path(path)) for path in (named or "").split(os.pathsep) if path), last)
 
 
 def newest() -> str:
-    """Return what the spec `sim` stands for: the series of the package's newest profile, its release if that is needed.
+    """Return what the spec `sim` stands for: the series of the package's newest profile.
 
-    The release is needed where the user has a newer one of that series.
+    It is that profile's release if the user has a newer one of the series.
     """
     recorded = load()
     return recorded.series if load(recorded.series) is recorded else recorded.release
@@ -299,32 +298,31 @@ def newest() -> str:
 def load(spec: str = "") -> Profile:
     """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
-    They are looked for among the user's and the package's, by the release that each says it is of; of a release that is
-    there more than once the first counts, in the order of `places`, the package's last.  One of the user's may be named
-    by what it is called, too.  A year, "2009", is a kernel's that only a document tells of, and that isn't listed; so
-    are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed distributions are looked
-    for as well.  A spec with a slash or the suffix of profile files is a path.
+    The user's profiles and the package's are searched, by the release that each claims.  If several claim one release
+    the first counts, in the order of `profile_directories`, the package's last.  The user's can also be named by their
+    files.  A year ("2009") means a kernel that only a document tells of, which no list has; so do "3.13-i386" and
+    "4.4-wind-river".  If none of these fits, the profiles of other installed distributions are searched as well.  A
+    spec with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
     """
     if "/" in spec or spec.endswith(SUFFIX):
-        return _elsewhere(Path(spec))
+        return _load_path(Path(spec))
     if _DOCUMENTED.match(spec) and (documented := fitting(spec, _documented())):
         return _opened((DOCUMENTS, documented, 0))
     packaged = tuple(available())
-    own = _own(_user_places()) if spec else {}
-    names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
+    paths = _by_release(_user_directories()) if spec else {}
+    names = ordered((*paths, *(release for release in packaged if release not in paths))) if paths else packaged
     release = fitting(spec, names)
     if release is None:
-        if (named := _called(spec)) is not None:
-            return _elsewhere(named)
-        own = _installed() | own
-        there = ordered((*own, *(release for release in packaged if release not in own)))
-        release = chosen(
-            spec, there, where_else(spec) or "others can be installed or recorded: docs/guides/profiles.md"
-        )
-    return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
+        if (named := _user_profile_named(spec)) is not None:
+            return _load_path(named)
+        paths = _installed() | paths
+        names = ordered((*paths, *(release for release in packaged if release not in paths)))
+        hint = "others can be installed or recorded: docs/guides/profiles.md"
+        release = chosen(spec, names, where_else(spec) or hint)
+    return _load_path(paths[release]) if release in paths else _opened((PROFILES, release, 0))
 
 
 @lru_cache(maxsize=1)
@@ -333,39 +331,40 @@ def _documented() -> tuple[str, ...]:
     return ordered(tuple(path.name for path in DOCUMENTS.iterdir() if (path / "profile.json").is_file()))
 
 
-def _own(places: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """Return the profiles in some places by the releases that they are of."""
-    own: dict[str, Path] = {}
-    for _, place in reversed(places):
-        if os.access(place, os.R_OK):  # mostly there is none, and this takes half the time of an exception
-            from kprobe_sim.builds.portable.found import profiles_in
+def _by_release(directories: Sequence[tuple[str, Path]]) -> dict[str, Path]:
+    """Return the profiles in some directories by the releases that they claim; the first directory counts."""
+    paths: dict[str, Path] = {}
+    for _, directory in reversed(directories):
+        if os.access(directory, os.R_OK):  # most often it doesn't exist, and this takes half the time of an exception
+            from kprobe_sim.builds.portable.directory import profiles_in
 
-            own |= profiles_in(place)
-    return own
+            paths |= profiles_in(directory)
+    return paths
 
 
-def _called(name: str) -> Path | None:
-    """Return the profile of the user's that is called that; None if none is."""
-    from kprobe_sim.builds.portable.found import called
+def _user_profile_named(name: str) -> Path | None:
+    """Return the user's profile whose file has a name, with or without its suffix; None if none has."""
+    from kprobe_sim.builds.portable.directory import profile_named
 
-    return next((path for _, place in _user_places() if name and (path := called(name, place))), None)
+    paths = (profile_named(name, directory) for _, directory in _user_directories() if name)
+    return next((path for path in paths if path), None)
 
 
 def _installed() -> dict[str, Path]:
-    """Return the profiles of other installed distributions by the releases that they are of."""
-    from kprobe_sim.builds.portable.installed import places
+    """Return the profiles of other installed distributions by the releases that they claim."""
+    from kprobe_sim.builds.portable.installed import profile_directories
 
-    return _own(places())
+    return _by_release(profile_directories())
 
 
-def _elsewhere(path: Path) -> Profile:
-    """Return a profile that isn't the package's: of a directory, or a file, which is unpacked if it is new."""
-    from kprobe_sim.builds.portable.cache import directory
+def _load_path(path: Path) -> Profile:
+    """Return the profile of a directory, or of a file, which is unpacked if it is new."""
+    from kprobe_sim.builds.portable.cache import unpacked
 
-    place = directory(Path(os.path.abspath(path.expanduser())), os.environ)
+    directory = unpacked(Path(os.path.abspath(path.expanduser())), os.environ)
     try:
-        opened = _opened((place, "", (place / "profile.json").stat().st_mtime_ns))
-        opened.tracefs, opened.types  # noqa: B018  # so that what isn't whole is said now
+        opened = _opened((directory, "", (directory / "profile.json").stat().st_mtime_ns))
+        opened.tracefs, opened.types  # noqa: B018  # a damaged one is refused now
     except OSError as error:
         raise ValueError(f"{error.filename}: {error.strerror}") from error
     return opened
@@ -373,6 +372,6 @@ def _elsewhere(path: Path) -> Profile:
 
 @once
 def _opened(which: tuple[Path, str, int]) -> Profile:
-    """Open a profile's directory, by where it is and its name there; the number is another when it was written anew."""
-    place, name, _ = which
-    return Profile(place / name)
+    """Open a profile by its parent directory and its name; the number changes when the profile is written anew."""
+    parent, name, _ = which
+    return Profile(parent / name)

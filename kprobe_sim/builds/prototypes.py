@@ -172,26 +172,26 @@ class PrototypeTable:
                 return None
             number, base = waiting.pop()
 
-    def follow(self, name: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
-        """Return where a member is from what a function's parameter points to, and its type; None if it isn't known.
+    def follow(self, name: str, parameter: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return the offsets that lead from a function's parameter to a member, and its type; None if it isn't known.
 
-        `path` names members, and members of what those are or point to: a.b.c.  The places are bytes, one from each
-        pointer on; those of bits have none.
+        `path` names members, and members of what those are or point to: a.b.c.  The offsets are bytes, one for each
+        pointer on the way; a bit field has none.
         """
-        found = self.signature(name)
-        if found is None or at >= len(found.parameters):
+        prototype = self.signature(name)
+        if prototype is None or parameter >= len(prototype.parameters):
             return None
-        number, places = self.resolve(found.parameters[at][1]), []
+        number, offsets = self.resolve(prototype.parameters[parameter][1]), []
         for word in path.split("."):
             if (pointed := self.pointed(number)) is not None:
                 number = pointed
-                places.append(0)
-            member = self.member(number, word) if places and self.is_struct(number) else None
+                offsets.append(0)
+            member = self.member(number, word) if offsets and self.is_struct(number) else None
             if member is None or member.bits or member.offset % 8:
                 return None
             number = self.resolve(member.type)
-            places[-1] += member.offset // 8
-        return tuple(places), self.c_type(number)
+            offsets[-1] += member.offset // 8
+        return tuple(offsets), self.c_type(number)
 
     def integer(self, number: int) -> tuple[int, bool] | None:
         """Return width in bits and signedness of an int (char and bool are ints too), None for another type."""

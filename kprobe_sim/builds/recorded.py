@@ -133,7 +133,7 @@ class RecordedSymbols:
         """Return the names of all symbols by position, in a fifth of the time that asking for each takes."""
         blocks = [self._packed_names[number] for number in range(len(self._packed_names))]
         sorted_names = b"\n".join(blocks).decode().split("\n")
-        return [sorted_names[rank] for rank in self._rank.whole()]
+        return [sorted_names[rank] for rank in self._rank.unpacked()]
 
     def lost_name(self, distance: int) -> str | None:
         """Return what a function is called whose ftrace call is so many bytes after the start of the symbol before it.

@@ -1,8 +1,8 @@
 """The symbols of one kernel: those recorded from its build, and functions added to it.
 
-What is recorded is the same for all kernels of a build (`recorded`); a table holds only what changed on its kernel:
-functions that the recorded kernel doesn't have, so that an activity may speak of another era's names, and those that
-were declared to have another size.
+The recorded symbols are the same for all kernels of a build (`recorded`); a table holds only what changed on its
+kernel: functions that the recorded kernel doesn't have, so that an activity can use names of another era, and functions
+that were declared with another size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kprobe_sim.builds.added import Added, AddedSymbols
 from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
 from kprobe_sim.builds.symbol import Placement, Symbol, with_module
 
-_FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
+_FUNCTION_SIZE = 0x100  # bytes of an added function, by default
 _TEXT_TYPES = frozenset("tTwW")
 
 
@@ -24,12 +24,12 @@ class SymbolTable:
 
     def __init__(self, recorded: RecordedSymbols, *, word_size: int = 8) -> None:
         self.recorded = recorded
-        self._word_size = word_size  # bytes of an address: where it is 4 the sign is extended here, not in texts
+        self._word_size = word_size  # bytes of an address; one of 4 is sign-extended here, but not in texts
         self._modules = recorded.modules
         self._added = AddedSymbols()
-        self._sizes: dict[int, int] = {}  # of what is smaller than recorded, by the offset where it begins
-        self._moved: set[int] = set()  # positions of what is larger than recorded: it is among the added ones
-        self.version = 0  # another whenever the same names or addresses may lead elsewhere: 0 is as recorded
+        self._sizes: dict[int, int] = {}  # of functions that are smaller than recorded, by offset
+        self._moved: set[int] = set()  # positions of larger functions, which are among the added
+        self.version = 0  # changes whenever a name or address may mean something else; 0: as recorded
 
     def __len__(self) -> int:
         return len(self.recorded) - len(self._moved) + len(self._added)
@@ -54,9 +54,9 @@ class SymbolTable:
                 b"%016x %b %b%b"
                 % (offset if offset < LOW else HIGH + offset, letter.encode(), recorded.name(position), tail.encode())
             )
-        for one in self._added:
-            tail = f"\t[{one.module}]\n" if one.module else "\n"
-            lines.append(f"{one.address:016x} {one.type} {one.name}{tail}".encode())
+        for symbol in self._added:
+            tail = f"\t[{symbol.module}]\n" if symbol.module else "\n"
+            lines.append(f"{symbol.address:016x} {symbol.type} {symbol.name}{tail}".encode())
         text = b"".join(lines)
         return text if self._word_size == 8 else re.sub(rb"^[0-9a-f]{8}", b"", text, flags=re.MULTILINE)
 
@@ -93,16 +93,16 @@ class SymbolTable:
         """Return the names of the loaded modules."""
         return self._modules
 
-    def traceable_places(self) -> Iterator[tuple[int, str]]:
+    def ftrace_locations(self) -> Iterator[tuple[int, str]]:
         """Yield the address of ftrace's call and the line of available_filter_functions, in the order of that file.
 
         They are ordered by address; modules and added functions come last.
         """
         recorded, names = self.recorded, self.recorded.names()
         kinds, modules = recorded.kinds()
-        addresses = recorded.addresses.whole().tolist()
+        addresses = recorded.addresses.unpacked().tolist()
         after = 0  # the symbol after those at or below an offset; the first at its address is what the offset is in
-        for offset in recorded.locations.whole():
+        for offset in recorded.locations.unpacked():
             near = after + 16  # the next function is nearly always one of the next few symbols
             after = bisect_right(addresses, offset, after, near) if near < len(addresses) else near
             if after == near:
@@ -117,7 +117,7 @@ class SymbolTable:
             lost = recorded.lost_name(distance) if distance > ENDBR else None
             module = modules[kinds[position]]
             yield HIGH + offset, lost or (with_module(names[position], module) if module else names[position])
-        for address, symbol in self._added.places():
+        for address, symbol in self._added.ftrace_locations():
             yield address, with_module(symbol.name, symbol.module)
 
     # --------------------------------------------------------------------------------------------------- placement
@@ -176,7 +176,7 @@ class SymbolTable:
         return None if self._added_at(address) is not None else self.recorded.special(address)
 
     def placement(self, address: int) -> Placement:
-        """Return what the kernel finds when a kprobe event is to stand on an address."""
+        """Return what the kernel says of a kprobe event at an address."""
         return placement(self, address) if self.version else self.recorded.placement(address)
 
     # ------------------------------------------------------------------------------------------------------ adding
@@ -205,18 +205,17 @@ class SymbolTable:
         return symbol
 
     def declare(self, name: str, size: int | None = None, module: str = "") -> Symbol:
-        """Have a function of that name with that size in bytes; return its symbol.
+        """Make a function have a size in bytes, or add it; return its symbol.
 
-        A function that is recorded keeps its address, unless it is to be larger than the room up to the next one, or
-        another name of that address is the one that is shown: then it lies among the added ones, and nothing is at its
-        place.  Without `size` it stays as it is, and a new one has 256 bytes.  `module` is a new one's, or tells which
-        of that name is meant.
+        A recorded function keeps its address, unless it grows beyond the next one, or the kernel shows its address by
+        another name: then it moves among the added ones, and its old range is empty.  Without `size` it stays as it
+        is, and a new one has 256 bytes.  `module` is that of a new function, or tells which of that name is meant.
 
         Raises ValueError for a size that isn't positive.
         """
         if size is not None and size <= 0:
             raise ValueError(f"size {size} of {name!r} isn't positive")
-        known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
+        known = next((symbol for symbol in self.lookup(name) if _is_meant(symbol, module)), None)
         if known is None:
             return self.add(name, size=_FUNCTION_SIZE if size is None else size, module=module)
         shown = self.at(known.address)
@@ -241,8 +240,8 @@ class SymbolTable:
         return self._added.add(moved, call=call)
 
     def is_moved(self, name: str, size: int, module: str = "") -> Symbol | None:
-        """Return the symbol that would be at another address when it was declared to have that size, None if none."""
-        known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
+        """Return the symbol if declaring it with a size would move it, else None."""
+        known = next((symbol for symbol in self.lookup(name) if _is_meant(symbol, module)), None)
         if known is None or size == known.size:
             return None
         position = self._position(known)
@@ -250,7 +249,7 @@ class SymbolTable:
         return known if size > room else None
 
     def add_module(self, name: str) -> None:
-        """Have a module loaded; its functions come with `add(..., module=name)`."""
+        """Load a module; `add(..., module=name)` adds its functions."""
         self._modules |= {name}
 
     def _added_at(self, address: int) -> Added | None:
@@ -260,17 +259,17 @@ class SymbolTable:
         return [position for position in self.recorded.positions(name) if position not in self._moved]
 
     def _position(self, symbol: Symbol) -> int | None:
-        """Return the position of a symbol that is where it was recorded, None for one that is among the added."""
+        """Return the position of a symbol that is where it was recorded, None for an added one."""
         addresses, offset = self.recorded.addresses, symbol.address - HIGH
-        return next((one for one in self._present(symbol.name) if addresses[one] == offset), None)
+        return next((position for position in self._present(symbol.name) if addresses[position] == offset), None)
 
     def _first(self, position: int) -> int | None:
-        """Return the first of the symbols at an address that hasn't moved, from the first of all on."""
+        """Return the first symbol at an address that hasn't moved; `position` is that of the first symbol there."""
         if not self._moved:
             return position
         addresses = self.recorded.addresses
         last = addresses.right(addresses[position])
-        return next((one for one in range(position, last) if one not in self._moved), None)
+        return next((index for index in range(position, last) if index not in self._moved), None)
 
     def _symbol(self, position: int) -> Symbol:
         symbol = self.recorded.symbol(position)
@@ -284,7 +283,7 @@ class SymbolTable:
         if self._sizes:
             first = self.recorded.addresses[position]
             if address - HIGH - first >= self._sizes.get(first, address):
-                return None  # in the room that a function was declared not to fill
+                return None  # behind a function that was declared to be smaller
         return self._first(position)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kprobe_sim.builds import profile
-from kprobe_sim.builds.portable.found import claimed, profiles_in
-from kprobe_sim.builds.portable.installed import places
+from kprobe_sim.builds.portable.directory import claimed, profiles_in
+from kprobe_sim.builds.portable.installed import profile_directories
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
@@ -33,18 +33,19 @@ def kernels() -> list[RecordedKernel]:
     No profile is looked into further than needed: opening one that isn't sound raises ValueError.  A profile that
     doesn't even say of which kernel it is is left out.
     """
-    installed = _in(places())
-    own = {name: (profile.PROFILES / name, "package") for name in profile.available()} | _in(profile.places())
+    installed = _in(profile_directories())
+    own = {name: (profile.PROFILES / name, "package") for name in profile.available()}
+    own |= _in(profile.profile_directories())
     named = installed | own
     names, nearer = profile.ordered(tuple(named)), profile.ordered(tuple(own))
     found = []
     for name in names:
         path, place = named[name]
         try:
-            release, version, is_whole = claimed(path)
+            release, version, is_complete = claimed(path)
         except (OSError, ValueError):
             continue
-        if not is_whole:
+        if not is_complete:
             continue
         series = "{}.{}".format(*profile.version_number(version))
         flavour = flavour_of(release)

@@ -7,9 +7,8 @@ from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, whi
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from kprobe_sim.builds.filter_gates import filter_gates_of
 from kprobe_sim.builds.functions import Functions
-from kprobe_sim.builds.gates import gates_of
+from kprobe_sim.builds.gates import filter_gates_of, gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.language.primitives.toml_values import CPUS
@@ -113,7 +112,7 @@ class SimulatedMachine:
         """Return the functions that ftrace can trace; the same object until functions change."""
         version = self.symbols.version
         if self._functions[0] != version:
-            self._functions = (version, Functions(self.symbols.traceable_places))
+            self._functions = (version, Functions(self.symbols.ftrace_locations))
         return self._functions[1]
 
     # waking readers

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 import pytest
 
-from kprobe_sim.builds.filter_gates import filter_gates_of
-from kprobe_sim.builds.gates import gates_of
+from kprobe_sim.builds.gates import filter_gates_of, gates_of
 from kprobe_sim.builds.portable import installed
-from kprobe_sim.builds.portable.found import profiles
+from kprobe_sim.builds.portable.directory import profiles
 from kprobe_sim.builds.profile import PROFILES, Profile, load
 from kprobe_vm.recording.functions import NEWEST
 
@@ -148,7 +147,7 @@ def recorded_of(release: str, spec: str, places: list[Path], banner: str = "") -
     What it is called is no matter.  With the guest's `banner`, its /proc/version, a profile of another build of that
     release isn't it.  Raises LookupError, saying how one is made, where there is none.
     """
-    for place in (*places, PROFILES, *(place for _, place in installed.places())):
+    for place in (*places, PROFILES, *(place for _, place in installed.profile_directories())):
         for of, path in profiles(place):
             if of == release and banner in ("", (profile := load(os.path.abspath(path))).banner):
                 return profile

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_sim.builds.filter_gates import FilterGates, filter_gates
+from kprobe_sim.builds.gates import FilterGates, filter_gates
 from kprobe_sim.language.filters.predicate import FilterRefused, compile_filter
 from kprobe_sim.records.field import Field
 

@@ -1,4 +1,4 @@
-"""The rows of the gate tables as programs find them that compare kernels, and kernels with other answers."""
+"""The gates as programs that compare kernels find them, and kernels with other answers."""
 
 from __future__ import annotations
 

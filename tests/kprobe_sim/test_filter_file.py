@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from kprobe_sim.builds.filter_gates import GATES, FilterGates, filter_gates
+from kprobe_sim.builds.gates import filter_gates
 from kprobe_sim.language.filters.errors import LOG_LOCATION
 from kprobe_sim.language.filters.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
 from kprobe_sim.language.filters.predicate_term import FilterContext
@@ -129,10 +129,6 @@ def test_texts() -> None:
     ]
 
 
-def test_every_row_is_a_gate_and_every_gate_a_row() -> None:
-    assert tuple(row.gate for row in GATES) == FilterGates._fields
-
-
 def test_gates_of_the_recorded_kernels() -> None:
     general = {
         "negation",
@@ -162,4 +158,3 @@ def test_gates_of_the_recorded_kernels() -> None:
     assert known((7, 2, 13)) == {"ustring"} | bounded | later
     assert known((7, 3, 4)) == {"ustring", "incomplete_refused"} | bounded | later
     assert [filter_gates(version).message_space for version in ((6, 1, 190), (6, 12, 117))] == [4096, 8156]
-    assert filter_gates((6, 1, 190)) == FilterGates()

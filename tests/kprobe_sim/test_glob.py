@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.gates import filter_gates
 from kprobe_sim.language.primitives.cpulist import parse_cpulist
 from kprobe_sim.language.primitives.glob import compile_pattern, glob_expression, glob_match
 from kprobe_sim.language.primitives.name_glob import globbed, matching

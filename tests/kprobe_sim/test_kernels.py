@@ -22,7 +22,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("KPROBE_SIM_PROFILES", str(tmp_path / "own"))
-    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", list)  # what is installed beside is no matter here
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.profile_directories", list)  # none is installed
     (tmp_path / "own").mkdir()
     return tmp_path / "own"
 
@@ -67,7 +67,7 @@ def test_those_of_a_distribution_by_what_nothing_nearer_is_called(own: Path, mon
     for release in ("6.1.999-cloud-amd64", "6.12.117+deb13-rt-amd64", "6.16.12-toy", "6.5.1-toy"):
         offer(brought, release)
     offer(own, "6.5.0-toy")
-    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", lambda: [("some-kernels 1.2", brought)])
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.profile_directories", lambda: [("some-kernels 1.2", brought)])
     assert {kernel.release: kernel.spec for kernel in kernels() if kernel.place == "some-kernels 1.2"} == {
         "6.1.999-cloud-amd64": "sim:6.1.999-cloud-amd64",
         "6.12.117+deb13-rt-amd64": "sim:6.12-rt-amd64",

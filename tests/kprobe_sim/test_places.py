@@ -34,7 +34,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     monkeypatch.setenv("KPROBE_SIM_PROFILES", f"{places.first}:{places.second}")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(installed, "places", list)  # what is installed beside is no matter here
+    monkeypatch.setattr(installed, "profile_directories", list)  # none is installed
     return places
 
 
@@ -137,7 +137,7 @@ def test_without_variables_it_is_the_directory_that_the_desktop_has_for_data(
     for name in ("KPROBE_SIM_PROFILES", "XDG_DATA_HOME"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert profile.places() == [("data directory", tmp_path / ".local/share/kprobe-sim/profiles")]
+    assert profile.profile_directories() == [("data directory", tmp_path / ".local/share/kprobe-sim/profiles")]
     there.put(tmp_path / ".local/share/kprobe-sim/profiles", "6.16.1-toy", 2)
     assert SimulatedKernel("6.16").cpus == 2
     assert profile.available()[0] == "5.10.0-46-cloud-amd64"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_sim.builds.filter_gates import FilterGates, filter_gates
+from kprobe_sim.builds.gates import FilterGates, filter_gates
 from kprobe_sim.language.filters.errors import LOG_LOCATION
 from kprobe_sim.language.filters.filter_file import FilterState, write_filter
 from kprobe_sim.language.filters.predicate import FilterRefused, Predicate, compile_filter

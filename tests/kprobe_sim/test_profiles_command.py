@@ -51,7 +51,7 @@ class Home:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Home:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(installed, "places", list)  # what is installed beside is no matter here
+    monkeypatch.setattr(installed, "profile_directories", list)  # none is installed
     monkeypatch.setenv("KPROBE_SIM_PROFILES", str(tmp_path / "own"))
     monkeypatch.chdir(tmp_path)
     return Home(tmp_path, capsys)

@@ -1,4 +1,4 @@
-"""The questions that settle the rows of the gate tables, asked of simulators: question and gate belong together."""
+"""The questions that settle the gates, asked of simulators."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds import profile
-from kprobe_sim.builds.filter_gates import GATES, filter_gates
-from kprobe_sim.builds.gate_rows import ROWS
-from kprobe_sim.builds.gates import gates_for, gates_of, like
+from kprobe_sim.builds.gates import GATES, filter_gates, gates_for, gates_of, like
+from kprobe_sim.builds.gates.question import ABSENT, Question
 from kprobe_sim.builds.questions import answers
+from kprobe_sim.builds.questions.answers import QUESTIONS
 from kprobe_sim.builds.questions.ask import NO_PLACES, Asker
-from kprobe_sim.builds.questions.question import ABSENT, Question
-from kprobe_sim.builds.questions.table import QUESTIONS, UNASKED
 from kprobe_sim.builds.symbols import Placement
 from kprobe_sim.kernel.workload import open_workload
 
-KNOWN = {row.name: [value for _, value in row.values] for row in ROWS} | {
-    row.gate: [row.before, row.after] for row in GATES
-}
 RELEASES = profile.available()
 
 
@@ -63,19 +58,14 @@ def with_answers(directory: Path, release: str, **changed: Any) -> SimulatedKern
     return kernel
 
 
-def test_each_row_has_a_question_or_a_reason_why_there_is_none() -> None:
-    settled = [row.row for row in (*QUESTIONS, *UNASKED)]
-    assert sorted(settled) == sorted(KNOWN)
-    assert all(row.reason for row in UNASKED)
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.row)
-def test_an_answer_gives_a_value_that_the_code_knows(question: Question) -> None:
-    values = [value for value in question.values.values() if value is not ABSENT]
-    assert len(question.values) > 1
-    for known in KNOWN[question.row]:
-        assert known in values, "no answer gives a value that the table has"
-    assert {type(value) for value in values} == {type(value) for value in KNOWN[question.row]}
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_gives_a_value_that_the_code_knows(name: str) -> None:
+    answered = QUESTIONS[name].values
+    values = [value for value in answered.values() if value is not ABSENT]
+    known = [value for _, value in GATES[name].values]
+    assert len(answered) > 1
+    assert [value for value in known if value not in values] == [], "no answer gives a value that the gate has"
+    assert {type(value) for value in values} == {type(value) for value in known}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -83,11 +73,23 @@ def test_a_simulated_kernel_answers_what_its_gates_say(release: str) -> None:
     kernel = SimulatedKernel(release)
     gates = {**kernel.machine.gates._asdict(), **kernel.machine.filter_gates._asdict()}
     asked = asker(kernel, places(kernel))
-    seen = {question.row: asked.ask(question) for question in QUESTIONS}
-    assert {row: one.answer for row, one in seen.items() if not one.known} == {}
-    values = {row: one.value for row, one in seen.items() if one.value is not ABSENT}
-    assert values == {row: gates[row] for row in values}
-    assert len(values) >= 85
+    seen = {name: asked.ask(question) for name, question in QUESTIONS.items()}
+    assert {name: answer for name, answer in seen.items() if answer not in QUESTIONS[name].values} == {}
+    values = {name: QUESTIONS[name].values[answer] for name, answer in seen.items()}
+    known = {name: value for name, value in values.items() if value is not ABSENT}
+    assert known == {name: gates[name] for name in known}
+    assert len(known) >= 85
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_order_of_the_questions_does_not_matter(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def differences() -> answers.Differences:
+        kernel = SimulatedKernel(release)
+        return answers.ask(kernel.tracefs, open_workload(kernel.tracefs), kernel.profile.version)
+
+    before = differences()
+    monkeypatch.setattr(answers, "QUESTIONS", dict(reversed(QUESTIONS.items())))
+    assert differences() == before
 
 
 def test_what_a_kernel_has_not_is_not_asked_and_told() -> None:
@@ -149,15 +151,16 @@ def test_an_answer_that_contradicts_the_version_is_told(tmp_path: Path) -> None:
     assert found.unknown == {}
 
 
-def test_an_answer_that_no_value_fits_is_no_value() -> None:
-    question = Question("symstr", ("read README", "write kprobe_events p:zz/q vfs_read a=%di:nosuch"), "log", {"ok": 1})
-    seen = asker(SimulatedKernel("6.1")).ask(question)
-    assert (seen.known, seen.value) == (False, None)
-    assert seen.answer == "EINVAL Unknown type is specified @22"
+def test_an_answer_that_no_value_fits_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question(("read README", "write kprobe_events p:zz/q vfs_read a=%di:nosuch"), "log", {"ok": True})
+    monkeypatch.setattr(answers, "QUESTIONS", {"symstr": question})
+    kernel = SimulatedKernel("6.1")
+    differences = answers.ask(kernel.tracefs, open_workload(kernel.tracefs), "6.1.190")
+    assert differences == ({}, {}, {"symstr": "EINVAL Unknown type is specified @22"}, {})
 
 
 @pytest.mark.parametrize(
-    ("steps", "look", "answer"),
+    ("steps", "reading", "answer"),
     [
         (("write kprobe_events p:zz/q vfs_read", "read kprobe_events"), r"^p:zz/(\w) (.*)$", "q,vfs_read"),
         (("first kprobe_events p:zz/q {no_such_function|vfs_read}",), "errno", "ok"),
@@ -172,9 +175,9 @@ def test_an_answer_that_no_value_fits_is_no_value() -> None:
         (("write @/events/sched/sched_process_fork/enable 1", "fork", "read @/trace"), r"comm=(workload)", "workload"),
     ],
 )  # fmt: skip
-def test_steps(steps: tuple[str, ...], look: str, answer: str) -> None:
+def test_steps(steps: tuple[str, ...], reading: str, answer: str) -> None:
     kernel = SimulatedKernel("6.1")
-    assert asker(kernel).ask(Question("", steps, look, {})).answer == answer
+    assert asker(kernel).ask(Question(steps, reading, {})) == answer
     assert kernel.tracefs.read("dynamic_events") == b""
     assert kernel.tracefs.listdir("instances") == []
 

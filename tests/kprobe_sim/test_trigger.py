@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.gates import filter_gates
 from kprobe_sim.kernel.workload import SimulatedWorkload
 from kprobe_sim.tree.trigger_file import put_trigger, trigger_lines
 

@@ -10,7 +10,7 @@ from typing import Any
 from bench_figure import Figure, Group, Round, cpu
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.gates import filter_gates
 from kprobe_sim.language.filters.predicate import compile_filter
 
 KERNEL = "6.1"

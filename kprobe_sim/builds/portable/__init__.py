@@ -1,4 +1,4 @@
-"""A profile as one file that can be mailed and committed: packed, checked, unpacked once, or fetched from elsewhere.
+"""A profile as one file to mail or commit: directories and files come in, checked and unpacked directories come out.
 
-Imported only where a profile isn't the package's own.  Start with `file`; `envelope` has what the file looks like.
+Imported only for profiles that aren't the package's own.  Start with `file`; `envelope` describes the file's format.
 """

@@ -38,19 +38,19 @@ def _part(name: str, data: bytes) -> bytes:
 
 
 def split(body: bytes) -> Body:
-    """Return what is in a body.  Raises ValueError for one that isn't whole, and for a part that no profile has."""
+    """Return the parts of a body.  Raises ValueError for one that is cut, and for a part that no profile has."""
     facts: bytes | None = None
     files: dict[str, dict[str, bytes]] = {}
-    at = 0
-    while at < len(body):
-        if len(body) - at < _HEAD.size:
+    offset = 0
+    while offset < len(body):
+        if len(body) - offset < _HEAD.size:
             raise ValueError("its last part isn't whole")
-        name_size, size = _HEAD.unpack_from(body, at)
-        start = at + _HEAD.size + name_size
-        at = start + size
-        if at > len(body):
+        name_size, size = _HEAD.unpack_from(body, offset)
+        start = offset + _HEAD.size + name_size
+        offset = start + size
+        if offset > len(body):
             raise ValueError("its last part isn't whole")
-        name, data = body[start - name_size : start].decode("latin-1"), body[start:at]
+        name, data = body[start - name_size : start].decode("latin-1"), body[start:offset]
         file, slash, section = name.partition("/")
         sections = files.setdefault(file, {}) if file in FORMS else None
         if name == FACTS and facts is None:

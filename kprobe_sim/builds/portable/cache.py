@@ -1,7 +1,7 @@
 """Profile files, unpacked once for all processes of a user, into $XDG_CACHE_HOME/kprobe-sim/SHA256/.
 
-A directory of the cache is whole, as it comes by a rename.  It may be removed at any time by who uses it no longer.
-What unpacks is imported when there is something to unpack.
+A directory of the cache is complete, as a rename makes it appear.  It may be removed whenever no process uses it.
+The modules that unpack are imported when there is something to unpack.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kprobe_sim.builds.portable.envelope import HEAD_SIZE, Head, check_size, rea
 _HEAD = "head"  # the head of the file that a directory of the cache was made of
 
 
-def directory(path: Path, environment: Mapping[str, str]) -> Path:
+def unpacked(path: Path, environment: Mapping[str, str]) -> Path:
     """Return the directory of a profile: the given one, or that to which the given file was unpacked.
 
-    The second time a file isn't read beyond its head.  Where the cache can't be written, the directory is this
-    process's own, and goes with it.  Raises ValueError with the reason for a profile that isn't there or isn't sound.
+    The second time a file isn't read beyond its head.  If the cache can't be written, the directory is temporary, and
+    is removed when this process ends.  Raises ValueError with the reason for a profile that is missing or damaged.
     """
     try:
         if path.is_dir():
@@ -30,10 +30,11 @@ def directory(path: Path, environment: Mapping[str, str]) -> Path:
             return path
         head = _head(path)
         cache = _cache(environment)
-        place = None
+        directory = None
         if cache is not None:
-            place = cache / head.sha256 if _is_of(cache / head.sha256, head) else _filled(cache, path)
-        return place or _own((path, head))
+            directory = cache / head.sha256
+            directory = directory if _is_of(directory, head) else _filled(cache, path)
+        return directory or _temporary((path, head))
     except OSError as error:
         raise ValueError(f"{error.filename or path}: {error.strerror}") from error
     except ValueError as error:
@@ -54,34 +55,34 @@ def _head(path: Path) -> Head:
 
 
 def _cache(environment: Mapping[str, str]) -> Path | None:
-    """Return the directory of what is unpacked; None if there can't be one that nobody else writes to."""
+    """Return the directory of unpacked profiles; None if others could write to it, or it can't be made."""
     named = environment.get("XDG_CACHE_HOME", "")
     home = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
-    place = Path(home, "kprobe-sim")
+    cache = Path(home, "kprobe-sim")
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = place.stat()
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = cache.stat()
     except OSError:
         return None
-    return place if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
+    return cache if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
 
 
-def _is_of(place: Path, head: Head) -> bool:
+def _is_of(directory: Path, head: Head) -> bool:
     try:
-        return (place / _HEAD).read_bytes() == head.text
+        return (directory / _HEAD).read_bytes() == head.text
     except OSError:
         return False
 
 
 def _filled(cache: Path, path: Path) -> Path | None:
-    """Unpack a file into the cache and return where it is, perhaps by another process; None if that can't be."""
+    """Unpack a file into the cache, unless another process does, and return its directory; None if that fails."""
     import shutil
     import tempfile
 
     from kprobe_sim.builds.portable.file import ProfileFile
 
     profile = ProfileFile(path.read_bytes())
-    place = cache / profile.head.sha256
+    directory = cache / profile.head.sha256
     try:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as made:
             fresh = Path(made, "profile")
@@ -91,18 +92,18 @@ def _filled(cache: Path, path: Path) -> Path | None:
             for file in fresh.iterdir():
                 _to_disk(file)
             try:
-                fresh.rename(place)
+                fresh.rename(directory)
             except OSError:
-                if not _is_of(place, profile.head):  # what is there isn't whole
-                    shutil.rmtree(place)
-                    fresh.rename(place)
+                if not _is_of(directory, profile.head):  # it is incomplete
+                    shutil.rmtree(directory)
+                    fresh.rename(directory)
     except OSError:
         return None
-    return place
+    return directory
 
 
 def _to_disk(path: Path) -> None:
-    """Have a file's data written, lest a crash leave it empty under the name that says it is whole."""
+    """Write a file's data to the disk, lest a crash leave it empty in a directory that counts as complete."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -111,8 +112,8 @@ def _to_disk(path: Path) -> None:
 
 
 @once
-def _own(made_of: tuple[Path, Head]) -> Path:
-    """Unpack a file into a directory of this process, which goes when it ends."""
+def _temporary(made_of: tuple[Path, Head]) -> Path:
+    """Unpack a file into a directory that is removed when this process ends."""
     import atexit
     import tempfile
 
@@ -128,5 +129,5 @@ def _own(made_of: tuple[Path, Head]) -> Path:
 def _remove(made: Path, process: int) -> None:
     import shutil
 
-    if os.getpid() == process:  # not one that was forked from it
+    if os.getpid() == process:  # not in a fork
         shutil.rmtree(made, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Whether the sections of a profile file fit together: an index in one must be within the range of another.
 
-They come from whoever wrote the file, and what reads the mapped files looks only at what it is asked for.
+Anyone can have written the file, and the readers of the mapped files check only what they are asked for.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.builds.portable.sections import Sections, ascending_of, numbers_of, texts_of
@@ -39,31 +39,31 @@ _FORMAT = re.compile(rb"name: \S+\nID: \d+\nformat:\n")
 def check(files: Mapping[str, Sections]) -> None:
     """Raise ValueError where the loose sections of a profile's mapped files don't fit together."""
     checks = {"symbols.bin": _symbols, "tracefs.bin": _tracefs}
-    for file, look in checks.items():
+    for file, check_sections in checks.items():
         if file not in files:
             raise ValueError(f"lacks {file}")
-        _look(file, look, files[file])
+        _check_file(file, check_sections, files[file])
     if "prototypes.bin" in files:
         symbols = files["symbols.bin"]["by"].count(b"\n") + 1
-        _look("prototypes.bin", lambda sections: _prototypes(sections, symbols), files["prototypes.bin"])
+        _check_file("prototypes.bin", lambda sections: _prototypes(sections, symbols), files["prototypes.bin"])
 
 
-def _look(file: str, look: Any, sections: Sections) -> None:
+def _check_file(file: str, check_sections: Callable[[Sections], None], sections: Sections) -> None:
     try:
-        look(sections)
+        check_sections(sections)
     except KeyError as error:
         raise ValueError(f"{file} has no section {error.args[0]}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _need(true: object, said: str) -> None:
-    if not true:
-        raise ValueError(said)
+def _need(condition: object, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
 
 
-def _below(numbers: Sequence[int], limit: int, said: str) -> None:
-    _need(not numbers or max(numbers) < limit, said)
+def _below(numbers: Sequence[int], limit: int, message: str) -> None:
+    _need(not numbers or max(numbers) < limit, message)
 
 
 # -------------------------------------------------------------------------------------------------------- symbols.bin
@@ -75,28 +75,28 @@ def _symbols(sections: Sections) -> None:
     addresses = ascending_of(sections["address"])
     _need(len(addresses) == count, f"{count} names of {len(addresses)} symbols")
     kinds = texts_of(sections["kinds"])
-    _need(_whole(kinds) == count, f"{count} names of {_whole(kinds)} symbols that have a kind")
+    _need(_total_size(kinds) == count, f"{count} names of {_total_size(kinds)} symbols that have a kind")
     modules = len(sections["modules"].decode().split()) + 1
     lines = sections["kindtab"].decode().split("\n")
     for line in lines:
-        found = _KIND.fullmatch(line)
-        _need(found and int(found[1]) < modules, f"{line!r} is no kind of symbol")
+        kind_line = _KIND.fullmatch(line)
+        _need(kind_line and int(kind_line[1]) < modules, f"{line!r} is no kind of symbol")
     _need(max(map(max, kinds)) < len(lines), "a symbol's kind isn't in the table")
-    bits = _whole(texts_of(sections["bits"]))
-    for start, length, at in _rows(sections["text"], "text"):
-        _need(start + length < 1 << 32 and at + (length + 7) // 8 <= bits, "text without its bitmap")
+    bits = _total_size(texts_of(sections["bits"]))
+    for start, length, offset in _rows(sections["text"], "text"):
+        _need(start + length < 1 << 32 and offset + (length + 7) // 8 <= bits, "text without its bitmap")
     _below([module for _, _, module in _rows(sections["regions"], "regions")], modules, "a region of no module")
     special, kind = ascending_of(sections["special"]), numbers_of(sections["speckind"])
     _need(len(special) == len(kind), f"{len(special)} ranges of {len(kind)} kinds")
     _need({number % 8 for number in kind} <= set(KINDS), "a range of no kind that there is")
     _need(len(sections["black"]) % 8 == 0, "half a blacklisted range")
-    places = ascending_of(sections["ftrace"])
-    _need(not places or places[0] >= addresses[0], "an ftrace location before all symbols")
+    locations = ascending_of(sections["ftrace"])
+    _need(not locations or locations[0] >= addresses[0], "an ftrace location before all symbols")
     if "endbr" in sections:
         ascending_of(sections["endbr"])
 
 
-def _whole(chunks: Sequence[bytes]) -> int:
+def _total_size(chunks: Sequence[bytes]) -> int:
     """Return the bytes of chunks that are all full but the last."""
     _need(chunks and all(len(chunk) == CHUNK for chunk in chunks[:-1]), "chunks that aren't full")
     _need(0 < len(chunks[-1]) <= CHUNK, "chunks that aren't full")
@@ -122,11 +122,11 @@ def _prototypes(sections: Sections, symbols: int) -> None:
     for line in lines:
         _need(_PROTOTYPE.fullmatch(line), f"{line[:60]!r} is no prototype")
         for word in line.split("\t"):
-            types.look(int(word.rpartition(":")[2]))
+            types.measure(int(word.rpartition(":")[2]))
     for line in "\n".join(_decoded(texts_of(sections.get("structs", bytes(4))))).splitlines():
         _need(_STRUCT.fullmatch(line), f"{line[:60]!r} is no struct")
-        types.look(int(line.partition("\t")[2]))
-    types.look_at_all()
+        types.measure(int(line.partition("\t")[2]))
+    types.measure_all()
 
 
 def _decoded(chunks: Sequence[bytes]) -> list[str]:
@@ -141,24 +141,24 @@ def _lines(chunks: Sequence[bytes], each: int) -> list[str]:
 
 
 class _Types:
-    """The lines of `types`; what one is made of without going through a named struct must come to an end."""
+    """The lines of `types`; the parts of each, without those behind a named struct, must come to an end."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         _need(lines and lines[0] == "0", "the first type isn't void")
         self._lines = lines
         self._sizes: dict[int, int] = {}
 
-    def look_at_all(self) -> None:
+    def measure_all(self) -> None:
         for number in range(len(self._lines)):
-            self.look(number)
+            self.measure(number)
 
-    def look(self, number: int, depth: int = 0) -> int:
+    def measure(self, number: int, depth: int = 0) -> int:
         """Return how many types a type is made of."""
         size = self._sizes.get(number)
         if size is None:
             _need(number < len(self._lines), f"there is no type {number}")
             _need(depth < _DEEPEST, f"type {number} is made of itself, or too deep")
-            size = 1 + sum([self.look(part, depth + 1) for part in self._parts(number)])
+            size = 1 + sum([self.measure(part, depth + 1) for part in self._parts(number)])
             _need(size <= _LARGEST, f"type {number} is made of too many others")
             self._sizes[number] = size
         return size

@@ -3,7 +3,7 @@
 The file: lines `kprobe-sim profile FORMAT`, `release`, `version`, `unpacked` (the bytes of the body), `length` (those
 of the compressed body), `sha256` (of all lines before it and of that), an empty line, the compressed body (xz).
 
-What opens a file that was unpacked before reads the head and no more, so nothing is imported for that.
+To open a file that was unpacked before, only its head is read; nothing is imported for that.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def seal(release: str, version: str, body: bytes) -> bytes:
     """Return the file of a body; the same body gives the same file."""
     import lzma
 
-    # What was best on all recorded kernels: texts outweigh numbers, so places in a word of four bytes are all alike.
+    # The best on all recorded kernels: texts outweigh numbers, so a byte's position in a word of four doesn't matter.
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 4, "pb": 0, "dict_size": 16 << 20}]
     packed = lzma.compress(body, check=lzma.CHECK_NONE, filters=filters)
     lines = _lines(release, version, len(body), len(packed)).encode()
@@ -85,7 +85,7 @@ def seal(release: str, version: str, body: bytes) -> bytes:
 
 
 def opened(data: bytes) -> tuple[Head, bytes]:
-    """Return the head and the body of a file.  Raises ValueError with the reason for one that isn't sound."""
+    """Return the head and the body of a file.  Raises ValueError with the reason for a damaged one."""
     import lzma
 
     head = read_head(data[:HEAD_SIZE])
@@ -104,12 +104,12 @@ def opened(data: bytes) -> tuple[Head, bytes]:
 
 
 def start_of(packed: bytes, most: int) -> bytes:
-    """Return with how many bytes at most a compressed body begins; fewer if that is all that can be unpacked."""
+    """Return at most so many of the first bytes of a compressed body; fewer if no more can be unpacked."""
     import lzma
 
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY).decompress(packed, most)
-    except (lzma.LZMAError, EOFError):  # who opens the profile is told
+    except (lzma.LZMAError, EOFError):  # opening the profile tells why
         return b""
 
 

@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kprobe_sim.builds.filter_gates import GATES
-from kprobe_sim.builds.gate_rows import ROWS
+from kprobe_sim.builds.gates import GATES
 from kprobe_sim.builds.page import PAGE_SIZE
 
 RELEASE = r"\d+\.\d+[\w.+~-]{0,57}"  # uname -r, 64 characters at most; a file is named for it
 VERSION = r"\d{1,3}\.\d{1,3}(?:\.\d{1,5})?"
-_MOST = 1 << 24  # more CPUs, ids, names or KiB than that no kernel has
+_MOST = 1 << 24  # no kernel has more CPUs, ids, names or KiB
 Check = Callable[[Any], bool]
 
 
@@ -38,11 +37,11 @@ def _pair(first: Check, second: Check) -> Check:
     return lambda value: isinstance(value, list) and len(value) == 2 and first(value[0]) and second(value[1])
 
 
-def _places(value: Any) -> bool:
-    """True for a place in code, lists of them, and what is said of them: numbers, yes or no."""
+def _chain(value: Any) -> bool:
+    """True for an address in code, a number or a bool, and lists of them."""
     if isinstance(value, list):
-        return all(map(_places, value))
-    return isinstance(value, bool) or _number(0)(value) or _place(value)
+        return all(map(_chain, value))
+    return isinstance(value, bool) or _number(0)(value) or _address(value)
 
 
 def _banner(value: Any) -> bool:
@@ -55,30 +54,28 @@ def _config(value: Any) -> bool:
 
 
 def _answers(value: Any) -> bool:
-    """True if each answer is of a kind with the values that its row has; rows that aren't known count for nothing."""
+    """True if each answer is of a kind with the values of its gate; answers of unknown gates aren't looked at."""
     if not isinstance(value, dict):
         return False
-    known = {row.name: [said for _, said in row.values] for row in ROWS}
-    known |= {row.gate: [row.before, row.after] for row in GATES}
-    return all(_answer(value[row], known[row]) for row in value.keys() & known.keys())
+    return all(_answer(value[name], [known for _, known in GATES[name].values]) for name in value.keys() & GATES.keys())
 
 
 def _answer(value: Any, known: list[Any]) -> bool:
-    for one in known:
-        if isinstance(one, (tuple, bytes)):
-            most = _MOST if isinstance(one, tuple) else 0xFF
-            fits = _list(_number(0, most))(value) and len(value) == len(one)
-        elif type(one) is int:
+    for example in known:
+        if isinstance(example, (tuple, bytes)):
+            most = _MOST if isinstance(example, tuple) else 0xFF
+            fits = _list(_number(0, most))(value) and len(value) == len(example)
+        elif type(example) is int:
             fits = _number(0, 1 << 31)(value)
         else:
-            fits = type(value) is type(one) and value == one
+            fits = type(value) is type(example) and value == example
         if fits:
             return True
     return False
 
 
 _word = _text(r"[^\s\0]{1,64}")
-_place = _text(r"[^\s\0]{1,512}")
+_address = _text(r"[^\s\0]{1,512}")
 _id = _number(0, 0xFFFF)
 FACTS: dict[str, Check] = {
     "release": _text(RELEASE),
@@ -103,15 +100,15 @@ FACTS: dict[str, Check] = {
 OPTIONAL: dict[str, Check] = {
     "marker_offset": _number(0),
     "root_mode": _number(0, 0o7777),
-    "chains": _map(_places),
+    "chains": _map(_chain),
     "answers": _answers,
 }  # not in older profiles
 
 
 def checked(text: bytes) -> dict[str, Any]:
-    """Return the facts of a profile.json.  Raises ValueError with what is missing, or not as it must be.
+    """Return the facts of a profile.json.  Raises ValueError with what is missing or malformed.
 
-    What else it says isn't looked at.
+    Other entries are ignored.
     """
     try:
         facts = json.loads(text)

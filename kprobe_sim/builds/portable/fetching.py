@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kprobe_sim.builds.portable import found
+from kprobe_sim.builds.portable.directory import profiles_in
 from kprobe_sim.builds.portable.envelope import LONGEST
 from kprobe_sim.builds.portable.file import ProfileFile, packed
 from kprobe_sim.builds.profile import ordered
@@ -74,10 +74,10 @@ def save(data: bytes, path: Path) -> Path:
 def _of_path(path: Path) -> Offers:
     if not path.exists():
         raise ValueError(f"{path}: no such file or directory")
-    profiles = found.profiles_in(path)
+    profiles = profiles_in(path)
     if not profiles:
         raise ValueError(f"{path}: no profiles there")
-    return {release: _reader(one) for release, one in profiles.items()}
+    return {release: _reader(profile) for release, profile in profiles.items()}
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
@@ -92,10 +92,10 @@ def _of_url(url: str) -> Offers:
         return _of_path(Path(url2pathname(url.removeprefix("file://"))))
     if scheme not in ("http", "https"):
         raise ValueError(f"{url}: there are http, https and file")
-    url, _, said = url.partition("#")
-    digest = said.removeprefix("sha256=")
-    if said and not _DIGEST.fullmatch(digest):
-        raise ValueError(f"{url}#{said}: what follows # has to be sha256= and 64 hexadecimal digits")
+    url, _, fragment = url.partition("#")
+    digest = fragment.removeprefix("sha256=")
+    if fragment and not _DIGEST.fullmatch(digest):
+        raise ValueError(f"{url}#{fragment}: what follows # has to be sha256= and 64 hexadecimal digits")
     if url.endswith(SUFFIX):
         name = url.rpartition("/")[2].removesuffix(SUFFIX)
         return {name: _checker(url, digest, "#sha256") if digest else lambda: _loaded(url)}
@@ -103,19 +103,19 @@ def _of_url(url: str) -> Offers:
     offers = {}
     index = f"{base}/{INDEX}"
     for line in (_checker(index, digest, "#sha256")() if digest else _loaded(index)).decode("latin-1").splitlines():
-        found = _ROW.fullmatch(line)
-        if found and _NAME.fullmatch(found[2]):
-            offers[found[2].removesuffix(SUFFIX)] = _checker(f"{base}/{found[2]}", found[1], INDEX)
+        row = _ROW.fullmatch(line)
+        if row and _NAME.fullmatch(row[2]):
+            offers[row[2].removesuffix(SUFFIX)] = _checker(f"{base}/{row[2]}", row[1], INDEX)
     if not offers:
         raise ValueError(f"{base}/{INDEX}: no profiles there")
     return offers
 
 
-def _checker(url: str, sha256: str, where: str) -> Callable[[], bytes]:
+def _checker(url: str, sha256: str, source: str) -> Callable[[], bytes]:
     def load() -> bytes:
         data = _loaded(url)
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise ValueError(f"damaged: its checksum is another than {where} says")
+            raise ValueError(f"damaged: its checksum is another than {source} says")
         return data
 
     return load

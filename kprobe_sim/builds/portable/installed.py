@@ -15,18 +15,18 @@ from pathlib import Path
 GROUP = "kprobe.profiles"
 
 
-def places() -> list[tuple[str, Path]]:
+def profile_directories() -> list[tuple[str, Path]]:
     """Return the directories of all such packages, each after the name and version of its distribution."""
-    return list(_places(tuple(sys.path)))
+    return list(_directories(tuple(sys.path)))
 
 
 @lru_cache(maxsize=4)  # asking takes milliseconds
-def _places(path: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
-    """Return the places by the path on which distributions are looked for, which is that of this process."""
-    found = []
+def _directories(path: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Return the directories that distributions on a path have; `path` is sys.path, and only tells results apart."""
+    directories = []
     for point in sorted(entry_points(group=GROUP)):
-        package = find_spec(point.value)  # None for what a distribution that was removed by hand has left
-        said = f"{point.dist.name} {point.dist.version}" if point.dist else point.name
+        package = find_spec(point.value)  # None for what is left of a distribution that was removed by hand
+        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else point.name
         for directory in (package and package.submodule_search_locations) or ():
-            found.append((said, Path(directory)))
-    return tuple(found)
+            directories.append((distribution, Path(directory)))
+    return tuple(directories)

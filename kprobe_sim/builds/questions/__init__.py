@@ -1,5 +1,5 @@
-"""The questions to a kernel that is being recorded, which settle the rows of the gate tables.
+"""Asking a kernel the questions of all gates: a tracefs and a workload come in, the values of the gates come out.
 
-May use `kernel` and what is below.  Start with `question`, the language, and `ask`, which asks.  A kernel's start reads
-none of this.
+`answers` puts all questions, `ask` one of them; `explained` tells programs that compare kernels what each gate is
+about.  A kernel's start reads none of this.  The questions themselves stand by their gates, in `builds.gates`.
 """

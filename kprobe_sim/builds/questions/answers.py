@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kprobe_sim.builds.filter_gates import filter_gates
-from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.gates import GATES, filter_gates, gates_for
+from kprobe_sim.builds.gates.question import ABSENT, Question
 from kprobe_sim.builds.profile import version_number
 from kprobe_sim.builds.questions.ask import NO_PLACES, AskedTracefs, Asker
-from kprobe_sim.builds.questions.question import ABSENT
-from kprobe_sim.builds.questions.table import QUESTIONS
 from kprobe_sim.kernel.workload import Workload
 from kprobe_sim.named_tuple import NamedTuple
 
+QUESTIONS: Mapping[str, Question] = {
+    name: gate.question for name, gate in GATES.items() if isinstance(gate.question, Question)
+}
+
 
 class Differences(NamedTuple):
-    """What a kernel answered, by row.
+    """What a kernel answered, by gate.
 
-    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the rows for which the version
+    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the gates of which the version
     said something else, as (that, the value now known); `unknown` the answers that no known value fits; `missing` what
-    wasn't there to be asked about.
+    the kernel or the caller lacks for a question.
     """
 
     values: dict[str, Any]
@@ -32,25 +34,24 @@ class Differences(NamedTuple):
 def ask(tracefs: AskedTracefs, workload: Workload, version: str, places: Mapping[str, str] = NO_PLACES) -> Differences:
     """Ask a kernel of a version ("6.1.190") all questions for which it has what they need.
 
-    `places` has those of `question.PLACES` that were found.  Raise OSError where what was done can't be undone.
+    `places` has those of `ask.PLACES` that were found.  Raise OSError where what was done can't be undone.
     """
     asker = Asker(tracefs, workload, places)
     number = version_number(version)
     expected = {**gates_for(number)._asdict(), **filter_gates(number)._asdict()}
     answers = Differences({}, {}, {}, {})
-    for question in QUESTIONS:
+    for name, question in QUESTIONS.items():
         if question.unless and expected[question.unless]:
-            answers.missing[question.row] = f"an answer that would leave it alive: {question.unless}"
+            answers.missing[name] = f"an answer that would leave it alive: {question.unless}"
             continue
         if missing := asker.missing(question):
-            answers.missing[question.row] = missing
+            answers.missing[name] = missing
             continue
-        seen = asker.ask(question)
-        if not seen.known:
-            answers.unknown[seen.row] = seen.answer
-        elif seen.value is not ABSENT:
-            value = seen.value
-            answers.values[seen.row] = list(value) if isinstance(value, (tuple, bytes)) else value
-            if value != expected[seen.row]:
-                answers.contradicted[seen.row] = (expected[seen.row], value)
+        answer = asker.ask(question)
+        if answer not in question.values:
+            answers.unknown[name] = answer
+        elif (value := question.values[answer]) is not ABSENT:
+            answers.values[name] = list(value) if isinstance(value, (tuple, bytes)) else value
+            if value != expected[name]:
+                answers.contradicted[name] = (expected[name], value)
     return answers

@@ -1,4 +1,4 @@
-"""Asks a kernel, through its tracefs and with a task that does what the questions need, and undoes everything."""
+"""Asks a kernel one question, through its tracefs and a task that does what the question needs, and undoes it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from kprobe_sim.builds.questions.question import OPEN, PLACES, Question
+from kprobe_sim.builds.gates.question import Question
+from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.kernel.workload import Workload
-from kprobe_sim.named_tuple import NamedTuple
 
 INSTANCE = "instances/zz_questions"
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "rn": os.O_RDONLY | os.O_NONBLOCK}
@@ -22,13 +22,21 @@ _CHOICE = re.compile(r"\{([^{}|]*\|[^{}]*)\}")
 _ENTRY = re.compile(rb"^(?=\[ *[0-9]+\.[0-9]+\] )", re.MULTILINE)  # of error_log
 _FAULT = re.compile(rb"\[(?>[^\n]*?: error: )([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
 _BEFORE_COMMAND = len("  Command: ")
-_PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can
-_GLANCE = 0.0005  # seconds between two looks at a simulated one
-_AGES = 10.0  # seconds in which it gets what there is
+_GLANCE = 0.0005  # seconds between checks of a simulated one
+_AGES = 10.0  # seconds in which it surely reads what there is
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
 
+OPENING = CALLED["open"][0]
+PLACES = {
+    "open": "the function that opens a file",
+    "int3": "the place of an int3 that no table reserves",
+    "unsupported": "the place of an instruction that can't be emulated",
+    "module": "a loaded module",
+    "shared": "a function that a loaded module and the kernel itself have, each once",
+}
+_PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 NO_PLACES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -43,24 +51,15 @@ class AskedTracefs(Protocol):
     def open(self, path: str, flags: int) -> Any: ...
 
 
-class Seen(NamedTuple):
-    """What a kernel answered to one question; `known` tells whether the answer has a value, which is `value`."""
-
-    row: str
-    answer: str
-    known: bool
-    value: Any
-
-
 class Asker:
-    """Asks one kernel; `places` has those of `PLACES` that were found.
+    """Asks one kernel; `places` has what the caller found of `PLACES`.
 
-    Raises OSError where what a question did can't be undone.
+    Raises OSError if the effects of a question can't be undone.
     """
 
     def __init__(self, tracefs: AskedTracefs, workload: Workload, places: Mapping[str, str] = NO_PLACES) -> None:
         self._tracefs = tracefs
-        self._places = {"open": OPEN, **places}
+        self._places = {"open": OPENING, **places}
         self._reader: _Waiter | None = None
         self._workload = workload
         self._held: Any = None
@@ -89,16 +88,16 @@ class Asker:
         }
 
     def missing(self, question: Question) -> str:
-        """Return which place a question needs and nobody found, "" if it can be asked."""
+        """Return what a question needs and the caller didn't find, "" if it can be asked."""
         names = _PLACE.findall(" ".join(question.steps))
         return ", ".join(PLACES[name] for name in names if name not in self._places)
 
-    def ask(self, question: Question) -> Seen:
-        """Return the answer to a question; the tracefs is then as before, but for what error_log holds.
+    def ask(self, question: Question) -> str:
+        """Return the answer to a question; the tracefs is then as before, except for error_log.
 
-        Raise KeyError if it is `missing` a place.
+        Raise KeyError if something is `missing`.
         """
-        steps = [_PLACE.sub(lambda found: self._places[found[1]], step) for step in question.steps]
+        steps = [_PLACE.sub(lambda name: self._places[name[1]], step) for step in question.steps]
         marked = [step for step in steps if step.startswith("? ")] or [steps[-1]]
         seen = []
         self._instance = any(" @" in step for step in steps)
@@ -107,31 +106,30 @@ class Asker:
         try:
             for step in steps:
                 if step in marked:
-                    seen.append(self._look(step.removeprefix("? "), question.look))
+                    seen.append(self._reading(step.removeprefix("? "), question.reading))
                 else:
                     with contextlib.suppress(OSError):
                         self._do(step)
         finally:
             self._undo()
-        answer = " ".join(seen)
-        return Seen(question.row, answer, answer in question.values, question.values.get(answer))
+        return " ".join(seen)
 
     # ---- steps ----
 
     def _do(self, step: str) -> str | bytes | None:
-        verb, _, rest = step.partition(" ")
-        return self._verbs[verb](rest)
+        verb, _, words = step.partition(" ")
+        return self._verbs[verb](words)
 
-    def _write(self, rest: str) -> None:
-        path, _, text = rest.partition(" ")
+    def _write(self, words: str) -> None:
+        path, _, text = words.partition(" ")
         self._tracefs.write(_path(path), _bytes(text))
         if path.endswith("/trigger") and not text.startswith("!"):
             self._triggers.append((_path(path), _bytes("!" + text)))
 
-    def _first(self, rest: str) -> None:
-        choices = _CHOICE.search(rest)
-        assert choices is not None, rest
-        *others, last = (rest.replace(choices[0], choice) for choice in choices[1].split("|"))
+    def _first(self, words: str) -> None:
+        choices = _CHOICE.search(words)
+        assert choices is not None, words
+        *others, last = (words.replace(choices[0], choice) for choice in choices[1].split("|"))
         for other in others:
             with contextlib.suppress(OSError):
                 return self._write(other)
@@ -139,12 +137,12 @@ class Asker:
 
     def _rmdir(self, path: str) -> None:
         self._tracefs.rmdir(_path(path))
-        if path == "@":  # what was done in it is gone, too
+        if path == "@":  # its triggers are gone, too
             self._instance = False
-            self._triggers = [one for one in self._triggers if not one[0].startswith(INSTANCE + "/")]
+            self._triggers = [(path, text) for path, text in self._triggers if not path.startswith(INSTANCE + "/")]
 
-    def _hold(self, rest: str) -> None:
-        flags, _, path = rest.partition(" ")
+    def _hold(self, words: str) -> None:
+        flags, _, path = words.partition(" ")
         self._release()
         self._held = self._tracefs.open(_path(path), _FLAGS[flags])
 
@@ -190,28 +188,28 @@ class Asker:
 
     # ---- what is seen ----
 
-    def _look(self, step: str, look: str) -> str:
-        log = self._log() if look == "log" else b""
+    def _reading(self, step: str, reading: str) -> str:
+        log = self._log() if reading == "log" else b""
         try:
             result = self._do(step)
         except OSError as error:
             number = error.errno or 0
-            return _NAMES.get(number, str(number)) + (self._faults(log) if look == "log" else "")
-        if look in ("errno", "log"):
+            return _NAMES.get(number, str(number)) + (self._faults(log) if reading == "log" else "")
+        if reading in ("errno", "log"):
             return result if isinstance(result, str) else "ok"
         assert isinstance(result, bytes), step
-        found = re.search(look.encode(), result, re.MULTILINE)
-        if found is None:
+        match = re.search(reading.encode(), result, re.MULTILINE)
+        if match is None:
             return "none"
-        return ",".join((group or b"").decode("latin-1") for group in found.groups()) or "match"
+        return ",".join((group or b"").decode("latin-1") for group in match.groups()) or "match"
 
     def _log(self) -> bytes:
-        """Return the error_logs: that of the instance has what is refused there."""
+        """Return error_log, and that of the instance, which has what was refused there."""
         log = self._tracefs.read("error_log")
         return log + self._tracefs.read(INSTANCE + "/error_log") if self._instance else log
 
     def _faults(self, before: bytes) -> str:
-        """Return what was logged since."""
+        """Return the faults that were logged since."""
         old = set(_ENTRY.split(before))
         faults = [_FAULT.match(entry) for entry in _ENTRY.split(self._log()) if entry not in old]
         return "".join(f" {fault[1].decode('latin-1')} @{len(fault[2]) - _BEFORE_COMMAND}" for fault in faults if fault)
@@ -251,8 +249,8 @@ class _Waiter(threading.Thread):
 
 def _deletion(line: str) -> bytes:
     """Return what deletes the dynamic event that a line of dynamic_events shows."""
-    kind, _, rest = line.partition(":")
-    name = rest.split()[0].rstrip(";")
+    kind, _, definition = line.partition(":")
+    name = definition.split()[0].rstrip(";")
     return _bytes(f"-:{'synthetic/' * (kind == 's')}{name.removeprefix('synthetic/')}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PROFILES = str(PROFILES)
 LATE = (  # what a kernel imports when it needs it
     "builds.portable.cache",
-    "builds.portable.found",
+    "builds.portable.directory",
     "builds.portable.installed",
     "probes.patch_2009.kprobes",
     "events.hist.files",

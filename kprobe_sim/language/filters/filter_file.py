@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Sequence
 
-from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.builds.gates import FilterGates
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.language.filters.errors import Fault, FilterRefused, shown
 from kprobe_sim.language.filters.predicate import Predicate, compile_filter, is_clearing, stored_text

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.builds.gates import FilterGates
 from kprobe_sim.language.filters.comparison import ReadString, Test
 from kprobe_sim.language.filters.early_predicate import compile_early
 from kprobe_sim.language.filters.errors import Fault, FilterRefused

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.builds.gates import FilterGates
 from kprobe_sim.language.filters.comparison import (
     Kind,
     ReadString,

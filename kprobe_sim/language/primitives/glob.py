@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from enum import Enum, auto
 
-from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.builds.gates import FilterGates
 from kprobe_sim.named_tuple import NamedTuple
 
 Matcher = Callable[[bytes, int, int], bool]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.builds.gates import FilterGates
 from kprobe_sim.language.primitives.glob import PatternKind, Sign, classify, glob_signs
 
 

@@ -22,8 +22,7 @@ __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
 class RowChange(NamedTuple):
     """A row of the gate tables in which two kernels have different values.
 
-    `steps` are those of its question, in the language of kprobe_sim/builds/questions, and `answers` are both kernels'
-    own.
+    `steps` are those of its question, in the language of kprobe_sim/builds/gates, and `answers` are both kernels' own.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The questions that are asked when a kernel is recorded, as lines for a shell.
 
-The language of their steps is that of kprobe_sim/builds/questions.  The shell takes the place of the tests' task.  It
+The language of their steps is that of kprobe_sim/builds/gates.  The shell takes the place of the tests' task.  It
 can't express several threads, a seek, or probe points that have to be searched for.
 """
 

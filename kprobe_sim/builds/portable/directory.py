@@ -1,6 +1,6 @@
-"""The profiles in a directory, whatever they are called: each says of which kernel it is, and is found by that.
+"""The profiles in a directory, by the releases that they say they are of, whatever their files are called.
 
-Nothing is unpacked here or checked: that is for who opens one.
+Nothing is unpacked or checked here; opening a profile does that.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import SUFFIX
 
 _FACTS = "profile.json"
-_PART = struct.Struct("<BI")  # before each part of a body: the length of its name, and of what it holds
-_LOOKED_AT = (1 << 16, 1 << 22)  # bytes in which the facts are looked for; those of a guest are 8,000
+_PART = struct.Struct("<BI")  # before each part of a body: the lengths of its name and of its data
+_FIRST_BYTES = (1 << 16, 1 << 22)  # of a body, in which the facts are expected; those of a guest have 8,000
 
 
 class Claimed(NamedTuple):
@@ -26,18 +26,18 @@ class Claimed(NamedTuple):
 
     release: str
     version: str
-    is_whole: bool  # the whole kernel was recorded; else what isn't known of it would pass for an answer
+    is_complete: bool  # all of the kernel was recorded, so that what isn't in the profile isn't in the kernel
 
 
 def claimed(path: Path) -> Claimed:
-    """Return what a profile says of itself, a file or a directory.  Raises OSError, and ValueError if it doesn't."""
+    """Return what a profile, a file or a directory, says of itself.  Raises OSError, ValueError."""
     if path.is_dir():
         facts = _facts((path / _FACTS).read_bytes())
         release, version = facts.get("release"), facts.get("version")
         if not isinstance(release, str) or not isinstance(version, str):
             raise ValueError(f"{path / _FACTS} doesn't say of which kernel it is")
-    elif not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"{path} is no file")
+    elif not path.is_file():  # reading a pipe would block
+        raise ValueError(f"{path} isn't a file")
     else:
         with path.open("rb") as file:
             head = read_head(file.read(HEAD_SIZE))
@@ -55,46 +55,46 @@ def _facts(text: bytes) -> dict[str, Any]:
 
 
 def _first_part(file: BinaryIO, head: Head) -> bytes:
-    """Return the first part of a file's body, its facts; of a body that is damaged what stands for none."""
-    for much in _LOOKED_AT:
+    """Return the facts, the first part of a file's body; those of a damaged body are empty."""
+    for size in _FIRST_BYTES:
         file.seek(len(head.text))
-        start = start_of(file.read(much), much)
+        start = start_of(file.read(size), size)
         if len(start) < _PART.size:
             break
         name, length = _PART.unpack_from(start)
         if _PART.size + name + length <= len(start):
             return start[_PART.size + name : _PART.size + name + length]
-    return b"{}"  # who opens it is told what is wrong with it
+    return b"{}"  # opening the profile tells what is wrong with it
 
 
-def profiles(place: Path) -> list[tuple[str, Path]]:
-    """Return the profiles in a directory, each after the release that it is of; one that doesn't say, after its name.
+def profiles(directory: Path) -> list[tuple[str, Path]]:
+    """Return the profiles in a directory, each after its release; one that doesn't say its release, after its name.
 
-    Of several of one release the first counts: the one that is named for it, else the first by name.  A place may be
-    a profile itself.  The list is empty where there is no such place.
+    Of several profiles of one release the first counts: the one that is named for it, or else the first by name.  The
+    path may be that of a profile.  The list is empty if nothing has that path.
     """
-    if (place / _FACTS).is_file() or place.is_file():
-        return [(_release(place), place)]
+    if (directory / _FACTS).is_file() or directory.is_file():
+        return [(_release(directory), directory)]
     try:
-        paths = [place / name for name in sorted(os.listdir(place)) if name[0] != "."]
+        paths = [directory / name for name in sorted(os.listdir(directory)) if name[0] != "."]
     except OSError:
         return []
-    found = [(_release(path), path) for path in paths if _is_profile(path)]
-    return sorted(found, key=lambda one: one[1].name.removesuffix(SUFFIX) != one[0])
+    by_name = [(_release(path), path) for path in paths if _is_profile(path)]
+    return sorted(by_name, key=lambda profile: profile[1].name.removesuffix(SUFFIX) != profile[0])
 
 
-def profiles_in(place: Path) -> dict[str, Path]:
-    """Return the profiles in a directory by the releases that they are of; of several of one the one that counts."""
-    found: dict[str, Path] = {}
-    for release, path in profiles(place):
-        found.setdefault(release, path)
-    return found
+def profiles_in(directory: Path) -> dict[str, Path]:
+    """Return the profiles in a directory by release: of several of one release, the one that counts."""
+    by_release: dict[str, Path] = {}
+    for release, path in profiles(directory):
+        by_release.setdefault(release, path)
+    return by_release
 
 
-def called(name: str, place: Path) -> Path | None:
+def profile_named(name: str, directory: Path) -> Path | None:
     """Return the profile in a directory that has a name, with or without the suffix of its file; None if none has."""
-    named = [path for path in (place / name, place / f"{name}{SUFFIX}") if path.exists() and _is_profile(path)]
-    return named[0] if named else None
+    paths = (directory / name, directory / f"{name}{SUFFIX}")
+    return next((path for path in paths if path.exists() and _is_profile(path)), None)
 
 
 def _is_profile(path: Path) -> bool:
@@ -109,7 +109,7 @@ def _is_profile(path: Path) -> bool:
 
 @lru_cache(maxsize=256)
 def _starts_as_profile(path: Path, changed: int, size: int) -> bool:
-    """Return whether a file has a profile's head; `changed` and `size` are others when it has been written anew."""
+    """Return whether a file has a profile's head; `changed` and `size` change when it is rewritten."""
     with path.open("rb") as file:
         return file.read(len(TITLE)) == TITLE.encode()
 
@@ -117,14 +117,14 @@ def _starts_as_profile(path: Path, changed: int, size: int) -> bool:
 def _release(path: Path) -> str:
     try:
         status = (path / _FACTS if path.is_dir() else path).stat()
-        return _said(path, status.st_mtime_ns, status.st_size)
+        return _claimed_release(path, status.st_mtime_ns, status.st_size)
     except (OSError, ValueError):
         return path.name.removesuffix(SUFFIX)
 
 
 @lru_cache(maxsize=256)
-def _said(path: Path, changed: int, size: int) -> str:
-    """Return the release that a profile says it is of, of a file from its head alone."""
+def _claimed_release(path: Path, changed: int, size: int) -> str:
+    """Return the release that a profile claims; only the head of a file is read."""
     if not path.is_file():
         return claimed(path).release
     with path.open("rb") as file:
