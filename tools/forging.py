@@ -74,7 +74,33 @@ PARTS = (
     b"</script>\n", b"evil 7777/7777 [000] 10.000123: probe:su: (0) uid=0\n",
     b"    evil  7777 [000] 10.000123: su: (f+0x0/0x1) uid=0\n",
     b"  evil-7777    0..... 123us : su: (f+0x0/0x1) uid=0\n", b"sys_evil(a: 1)\n", b"# 1 buf: 00\n",
-    b"UNKNOWN TYPE 5\n",
+    b"UNKNOWN TYPE 5\n", b"Unknown type 5\n", b"<user stack trace>\n", b" =>  <00007fff00000000>\n",
+    b"=> evil_fn => evil_fn\n", b"# ffffffff8121cdea evil\n", b"7777 0 10000 # ffffffff8121cdea evil\n",
+    b"7777 0 10000 type: 66\n", b"# 1 buf: 66 66", b"a: (0) b=1\n", b"evil: b=1\n", b"sys_evil -> 0x66\n",
+    b"CPU:1 [EVENTS DROPPED]\n", b"CPU 1 is empty\n", b"version = 6\n",
+    b"            evil-7777    [000] .....    10.000123: evil_fn <-evil_fn\n", b" evil_fn <-evil_fn\n",
+    b"   7777:120:R   + [000]   7777:120:R evil\n", b"   7777:120:R ==> [000]   7777:120:R evil\n",
+    b"#66 inner/outer(us):   66/66   ts:1.000000066\n", b"#66 context thread timer_latency 66 ns\n",
+    b"66666 666 99.00000 66 66 66 66 66 66\n", b"  8,0    Q   R 66 + 8 [evil]\n", b": evil\n",
+    b"evil_fn+0x0/0x6: (evil_fn+0x0/0x6) n=5\n", b"evil_fn+0x0/0x6: n=66\n", b"0x1: evil\n",
+    b" ------------------------------------------\n 0)    cat-42     =>    evil-7777   \n"
+    b" ------------------------------------------\n\n",
+    b" 0) + 66.600 us  |  } /* evil_fn */\n", b" 0)               |  /* evil */\n",
+    b"+1 us|  evil();\n", b"} /* evil */\n",
+    b"# latency: 0 us, #1/1, CPU#0 | (M:desktop VP:0, KP:0, SP:0 HP:0 #P:1)\n", b"# x latency trace v1.1.5 on 6.1\n",
+    b"#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n", b"#  cmd     pid   ||||| time  |   caller\n",
+    b"\t    ffffffff81000066 evil_fn+0x6 ([kernel.kallsyms])\n", b"##### CPU 1 buffer started ####\n"
+    b"            evil-7777    [000] .....    10.000123: su: (f+0x0/0x1) uid=0\n",
+)  # fmt: skip
+# Names of tasks: the longest has 15 bytes, enough for what is known without columns.
+NAMES = (
+    b'"evil', b"a\nevil", b"\nroot-1", b'"aaaaaaa', b"x-1 [0] 0.", b"# 1 buf: 66\n/a.", b"# 1 buf: 66 6\n",
+    b"# 1 buf:\n", b"x\n# 1 buf: 66\n", b'"\n# 1 buf: 66\n', b"evil: (0) b=1\n", b"a: (0)\nevil", b"a: (0)\n",
+    b"x\na: (0)\n", b"a: (0)\nb: (0)\nx", b'x: (0) s="\nab', b'ent: (0) s="\nx', b"evil: b=1\nx", b"type: 66\nevil",
+    b"type: 66\n", b"1 0 1 type: 66\n", b"<stack trace>\nx", b"<stack trace>\n", b" => evil_fn\nx",
+    b"+1 us|  evil()\n", b"+1 us|  }\nevil", b"} /* evil */\nx", b"sys_evil()\nx", b"sys_e -> 0x66\nx",
+    b"# tracer: nop\n", b"# tracer: x\nab", b"cpus=2\nevil", b"#\n#\nevil", b"0x1: evil\nx", b": evil\nx",
+    b"--\nevil", b"a+0x0/0x6: 6\nx",
 )  # fmt: skip
 
 
@@ -210,8 +236,8 @@ def hits(
                 second = b"B" * random_.choice((3900, 3990, 4090))
             if random_.random() < 0.2:
                 comm = imitations(random_, lines, 15).replace(b"\0", b"") or b"x"
-            if random_.random() < 0.1:
-                comm = random_.choice((b'"evil', b"a\nevil", b"\nroot-1", b'"aaaaaaa', b"x-1 [0] 0."))
+            if random_.random() < 0.15:
+                comm = random_.choice(NAMES)
         if has_marks and random_.random() < 0.5:
             yield {"marker": imitations(random_, lines, 900) or b"x", "task": "cat-42"}
         function = "vfs_write" if random_.random() < 0.2 else "vfs_read"
@@ -309,6 +335,18 @@ def is_true(record: Any, truth: list[dict[str, Any]], edit: str) -> bool:
     return False
 
 
+def shown(case: Case) -> list[dict[str, Any]]:
+    """Give the truth, with times as the tracer shows them."""
+    if "function_graph" not in case.options:
+        return list(case.rendering.truth)
+    # print_graph_abs_time has each clock's number for nanoseconds, of which it shows microseconds: 6.12 with clock
+    # counter prints 0.000000 for each of the first 999 records
+    return [
+        {**one, "timestamp": one["timestamp"] // 1000 * 1000} if "timestamp" in one else one
+        for one in case.rendering.truth
+    ]
+
+
 def schemas(case: Case) -> Iterator[tuple[str, dict[str, str], list[str]]]:
     formats = {path.split("/")[-2]: text for path, text in case.rendering.formats.items()}
     yield "formats and definitions", formats, case.rendering.definitions
@@ -343,7 +381,7 @@ def findings(case: Case, counts: Counter[str]) -> Iterator[str]:
             sure = certain(records)
             counts["certain"] += len(sure)
             counts["forgeable"] += sum(getattr(record, "forgeable", False) for record in records)
-            truth = list(case.rendering.truth)
+            truth = shown(case)
             for record in sure:
                 if not is_true(record, truth, case.edit):
                     yield f"forged and certain ({schema}, {way}): {record}"

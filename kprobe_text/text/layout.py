@@ -17,6 +17,9 @@ from kprobe_text.text.records import BufferStarted, Coded, Lost, Record
 # option sym-addr puts the address of tracing_mark_write after that name
 _BODY = rb"(?:([^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 
+# The longest comm, of 15 bytes, with the longest ends of its lines.
+NAME: Final = 23
+
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
 # A name has 15 bytes at most, so a blank comes first, wherever a name is padded to 16.
@@ -125,6 +128,12 @@ LOOSE: Final = re.compile(
     rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
 )
 
+# A task's name that has a newline, in columns that have lost the blanks before it: the end of a line can have CR LF.
+NAMED: Final = re.compile(
+    rb"(?=[^\n]{1,15}\n)(?s:.{2,%d}?)(?:-\d{1,10}[ \t]"
+    rb"| {1,64}\d{1,10}(?:/\d{1,10})? {1,64}(?:\[\d{3,9}\] |\d{1,20}\.\d{6}))" % NAME
+)
+
 FAMILIES: Final = (TRACEFS, (GRAPH,), (REPORT, REPORT_LATENCY), (PERF,), (BARE,))
 ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, LOOSE)
 """In this order; the layout with loose columns never excludes others."""
@@ -217,13 +226,16 @@ def reported(line: re.Match[bytes]) -> bool:
     return len(site) + len(rest) - len(shown) >= REPORT_NAME
 
 
-def titled(raw: bytes) -> bytes:
+def titled(text: bytes, position: int, end: int, limit: int) -> bytes:
     """Return what of a line is a line of a header: all of it, a byte order mark before something else, or nothing."""
+    raw = text[position:end]
     if raw.startswith(BOM):
         return BOM
-    if raw[:1] == b"#" and MARKED.match(raw) is None and LOOSE.match(raw) is None:  # a task may be called #
-        return raw
-    return raw if REPORT_HEADER.fullmatch(raw) is not None else b""
+    if raw[:1] != b"#":
+        return raw if REPORT_HEADER.fullmatch(raw) is not None else b""
+    # a task may be called #, and function_graph marks a long duration with one
+    is_record = MARKED.match(raw) is not None or any(layout.match(text, position, limit) for layout in ANY)
+    return b"" if is_record else raw
 
 
 def special(raw: bytes) -> Lost | BufferStarted | None:

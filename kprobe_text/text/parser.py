@@ -11,6 +11,8 @@ from kprobe_text.text.layout import (
     BARE,
     GRAPH,
     LOOSE,
+    NAME,
+    NAMED,
     PERF,
     PERF_FRAME,
     RAW_MARK,
@@ -38,9 +40,6 @@ from kprobe_text.text.usual import Usual
 
 # Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
 _LONGEST_LINE: Final = 1 << 20
-
-# The longest comm and a newline: so little text may be the beginning of a comm with a newline in it.
-_COMM: Final = 17
 
 State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool, bool]]
 """What a parser knows in the midst of a text with the usual columns; it can be compared and sent elsewhere."""
@@ -71,7 +70,7 @@ class Parser:
     """
 
     __slots__ = (
-        "_buffer", "_coded", "_columned", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live",
+        "_buffer", "_coded", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live",
         "_numbers", "_quoted", "_scanned", "_settled", "_spans", "_titled", "usual",
     )  # fmt: skip
 
@@ -97,7 +96,6 @@ class Parser:
         self._last: Record | None = None  # the event that a stack of perf script is of
         self._lines.begin()
         self._titled = False  # a header has begun
-        self._columned = False  # and says that lines have columns
         self._heading = True  # a `#` line here belongs to the header
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
@@ -176,34 +174,43 @@ class Parser:
         while position < limit:
             if self._is_plain:
                 position = self.usual.read(text, position, limit, records)
+            if not whole and self._is_short(text, position, limit):
+                break
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_another(line)):
                 start = position
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
-                    records.append(self._marked(start, record))
+                    records.append(self._marked(text, start, record))
                     self._doubt(position, record)
                 elif position < 0:
                     position = -position - 1
                     break
                 continue
-            record = None
-            if self._layout.match(text, line.end(), limit) is not None:
-                record = self._lines.record(line, line[line.re.groups], line[0])
-            if record is None:
-                record = self._spans.record(line, text, limit, self._family, whole=whole, final=final)
+            record = self._record(line, text, limit, whole=whole, final=final)
             if record is None:
                 break
-            # a line without columns after all may be part of a task's name, where people removed the blanks before it
-            if self._lines.imitates(line, record) or (self._layout is BARE and self._columned and not self._counted):
+            if self._lines.imitates(line, record):
                 self._reach_from(position + len(record.raw))
-            record = self._marked(position, record)
+            record = self._marked(text, position, record)
             records.append(record)
             self._last = record
             self._settle()
             position += len(record.raw)
         self._keep(text, position, limit, records)
         return records
+
+    def _record(self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool) -> Record | None:
+        """Read the record that begins with a line; None if the text must go on first."""
+        if self._layout.match(text, line.end(), limit) is not None:
+            record = self._lines.record(line, line[line.re.groups], line[0])
+            if record is not None:
+                return record
+        return self._spans.record(line, text, limit, self._family, whole=whole, final=final)
+
+    def _is_short(self, text: bytes, position: int, limit: int) -> bool:
+        """Say whether what is there may be the beginning of a task's name, whose line isn't all there yet."""
+        return text.find(b"\n", position + NAME, limit) < 0 and len(text) - position < _LONGEST_LINE
 
     def _doubt(self, end: int, record: Record) -> None:
         """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
@@ -216,11 +223,12 @@ class Parser:
         """Note that the string of a record may go on behind its end, or that of one which began within it."""
         self.usual.reach = end + (FULL[-1] if self._layout in TRACEFS else LONGEST)
 
-    def _marked(self, position: int, record: Record) -> Record:
-        """Mark a record that begins where the string of one before may go on, or its own."""
-        if position < self.usual.reach and not isinstance(record, (Header, Unparsed)):
-            return record._replace(forgeable=True)
-        return record
+    def _marked(self, text: bytes, position: int, record: Record) -> Record:
+        """Mark a record that begins where the string of one before may go on, or its own, or that is a task's name."""
+        if isinstance(record, (Header, Unparsed)):
+            return record
+        is_named = getattr(record, "task", None) is None and NAMED.match(text, position) is not None
+        return record._replace(forgeable=True) if is_named or position < self.usual.reach else record
 
     def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
         """Keep what isn't read yet, but for what is no text."""
@@ -242,15 +250,15 @@ class Parser:
         raw = text[position:end]
         if (found := special(raw)) is not None:
             return end, found
-        if raw.startswith(TRACER):
+        title = titled(text, position, end, limit)
+        if title.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
-            self._titled, self._coded, self._columned = True, False, False
+            self._titled, self._coded = True, False
             self._lines.begin()
-        if (limit - position < _COMM and not whole) or self._is_quoted(raw):
+        if self._is_quoted(raw):
             return -position - 1, None
-        if self._heading and (title := titled(raw)):
-            announced = preferred(raw)
-            self._layout, self._columned = announced or self._layout, self._columned or announced is not None
+        if self._heading and title:
+            self._layout = preferred(raw) or self._layout
             if REPORT_HEADER.fullmatch(title) is not None:
                 self._layout, self._family = REPORT, family(REPORT)
             self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it
@@ -292,7 +300,7 @@ class Parser:
 
     def _is_another(self, line: Match) -> bool:
         """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
-        if self._layout is not STANDARD or self._family is not ANY:
+        if self._layout is not STANDARD or self._family is not ANY or b"\n" in line[1]:  # a prefix is of one line
             return False
         is_reported = reported(line) and REPORT.match(line.string, line.start(), line.end()) is not None
         return is_reported or form_of(line[0]) is not None

@@ -6,13 +6,27 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe_text.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, StackTrace, parse
+from kprobe_text.text import (
+    Bare,
+    BareRawMarker,
+    BareStack,
+    Call,
+    Coded,
+    Event,
+    Header,
+    Lost,
+    Marker,
+    Parser,
+    Record,
+    StackTrace,
+    parse,
+)
 
 FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx) {}", REC->__probe_ip\n'
 FORMATS = {
@@ -341,6 +355,62 @@ def test_what_a_mark_in_a_function_graph_begins_with_loses_nothing() -> None:
     assert b"".join(record.raw for record in records[1:]) == text
 
 
+COLUMNS = b"-42      (     42) [000]          1000: close: (f+0x0/0x1) fd=3\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        (b"# 1 buf: 00\n/a.", [BareRawMarker]),
+        (b"# 1 buf: 66\r\nx", [BareRawMarker]),
+        (b"evil: (0) b=1\n", [Bare]),
+        (b"a: (0)\nb: (0)\nx", [Bare, Bare]),
+        (b"sys_evil()\nx", [Bare]),
+        (b"sys_e -> 0x66\nx", [Bare]),
+        (b"type: 66\nevil", [Coded]),
+        (b"1 0 1 type: 66\n", [Coded]),
+        (b"<stack trace>\nx", [BareStack]),
+    ],
+)
+def test_a_task_s_name_is_long_enough_for_what_needs_no_columns(name: bytes, kinds: list[type[Record]]) -> None:
+    """Where people removed the blanks before the columns, its first line was a record, and certain."""
+    for text in ((name + COLUMNS) * 2, name + b" 42 [000] 11.000001: close: (f+0x0/0x1) fd=3\n"):
+        records = parse(text, FORMATS)
+        assert [(type(record), getattr(record, "forgeable", None)) for record in records[: len(kinds)]] == [
+            (kind, True) for kind in kinds
+        ]
+        for size in (1, 40):
+            parser = Parser(FORMATS)
+            pieces = [record for at in range(0, len(text), size) for record in parser.feed(text[at : at + size])]
+            assert pieces + parser.close() == records
+
+
+def test_what_needs_no_columns_is_certain_where_it_can_be_no_name() -> None:
+    """Option context-info may be set while somebody reads trace_pipe: then names are padded."""
+    raw_mark = b"# 1 buf: 00\n"
+    for text in (raw_mark * 3, raw_mark + CLOSED, b"type: 5\n" * 3):
+        assert marks(parse(text, FORMATS)) == [False] * text.count(b"\n")
+
+
+def test_a_task_called_number_sign_is_no_header() -> None:
+    """Its record in latency-format was one, so that a line of its string told of lost events."""
+    head = b"# tracer-42        0.....  101us : "
+    (record,) = parse(head + b'open: (f+0x0/0x1) s="\nCPU:1 [LOST 3 EVENTS]\n" seal=0x5eed1e55\n', definitions=[ONE])
+    assert isinstance(record, Event)
+    assert (record.task, record.fields) == ("# tracer", {"s": "\nCPU:1 [LOST 3 EVENTS]\n", "seal": 0x5EED1E55})
+    (call,) = parse(b"# 1524.488 us |  vfs_open();\n")
+    assert isinstance(call, Call)
+    assert (call.function, call.duration) == ("vfs_open", 1_524_488)
+
+
+def test_a_task_s_name_that_is_a_header_s_line_is_no_quoted_one() -> None:
+    """The blanks before it were taken for a quotation's, and taken off the lines of strings."""
+    line = b'  # tracer: x\nab-42      [000] ....    10.000102: open: (f+0x0/0x1) s="\n    y" seal=0x5eed1e55\n'
+    (record,) = parse(line, definitions=[ONE])
+    assert isinstance(record, Event)
+    assert (record.task, record.fields["s"], record.forgeable) == ("# tracer: x\nab", "\n    y", False)
+
+
 @pytest.fixture(scope="module")
 def forging(loaded: Callable[[Path], ModuleType]) -> ModuleType:
     return loaded(Path(__file__).parents[3] / "tools" / "forging.py")
@@ -354,3 +424,12 @@ def test_nothing_forged_is_certain_on_any_kernel_with_any_option(forging: Module
     assert counts["texts"] == 8
     assert counts["certain"] > 0
     assert counts["forgeable"] > 0
+
+
+def test_function_graph_shows_a_counter_as_nanoseconds(forging: ModuleType) -> None:
+    """6.12 prints 0.000000 for each of its first 999 records: each was a finding."""
+    truth = [{"type": "event", "timestamp": 6}, {"type": "event", "timestamp": 12_345}, {"type": "unparsed"}]
+    for options, times in ((("function_graph",), [0, 12_000]), ((), [6, 12_345])):
+        rendering = SimpleNamespace(truth=truth)
+        case = forging.Case(b"", "", "6.12", options, "counter", rendering, False, False)
+        assert [one["timestamp"] for one in forging.shown(case)[:2]] == times
