@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kprobe_text.columns.declared_types import declared_types
 from kprobe_text.columns.merge import merged
 from kprobe_text.columns.rows import Rows
-from kprobe_text.columns.types import declared_types
 from kprobe_text.text import Event, Parser, Record
-from kprobe_text.text.defined import Formats
+from kprobe_text.text.descriptions import Formats
 from kprobe_text.text.parser import State
 
 WINDOW: Final = 1 << 20  # so much text is read at once; the tables that are given hold so much
@@ -50,7 +50,7 @@ class Reading:
             return known[name]
 
         self._rows = Rows(file, types)
-        self._sites: Any = None
+        self._probes: Any = None
         self._pass: Any = None
         self._load: Any = None if compiled is False else lambda: _compiled(formats, definitions, types)
         self._is_asked = compiled is True
@@ -94,7 +94,7 @@ class Reading:
     @property
     def reach(self) -> int:
         """How far in the file the strings of what was read may go on."""
-        return self._base + self._parser.usual.reach
+        return self._base + self._parser.fast_path.reach
 
     @property
     def is_loaded(self) -> bool:
@@ -119,7 +119,7 @@ class Reading:
         `reach` is how far in the file the strings of that text may go on.
         """
         self._parser.resume(state)
-        self._parser.usual.reach = max(0, reach - offset)
+        self._parser.fast_path.reach = max(0, reach - offset)
         if known is not None:
             self._rows.begin(known)
         self._text, self._base = b"", offset
@@ -129,7 +129,7 @@ class Reading:
         text = self._text + more
         self._has_learned = False
         if self._load is not None and (self._is_asked or self._base > WINDOW):
-            self._sites, self._pass = self._load()
+            self._probes, self._pass = self._load()
             self._load = None
         limit = text.rfind(b"\n") + 1
         done = 0 if self._pass is None else self._scanned(text, limit)
@@ -159,9 +159,9 @@ class Reading:
 
     def _add(self, at: int, record: Record) -> None:
         self._rows.add(self._base + at, record)
-        if self._sites is not None and isinstance(record, Event) and self._parser.is_usual:
-            self._has_learned |= self._rows.knows(record.name, record.fields) and self._sites.learn(
-                record, self._parser.usual.opens
+        if self._probes is not None and isinstance(record, Event) and self._parser.is_usual:
+            self._has_learned |= self._rows.knows(record.name, record.fields) and self._probes.learn(
+                record, self._parser.fast_path.opens
             )
 
     def _scanned(self, text: bytes, limit: int) -> int:
@@ -182,11 +182,11 @@ class Reading:
                 if good[line] and self._parser.is_usual:
                     end = bad[np.searchsorted(bad, line)]
                     taken.append(np.arange(line, end))
-                    usual = self._parser.usual
-                    reach = compiled.forge(line, end, at + usual.reach, usual.longest)
+                    fast_path = self._parser.fast_path
+                    reach = compiled.forge(line, end, at + fast_path.reach, fast_path.longest)
                     line = end
                     at = int(starts[line])
-                    usual.reach = max(0, reach - at)
+                    fast_path.reach = max(0, reach - at)
                     continue
                 if line == len(starts) - 1 and reached < limit:
                     break  # the tables are full
@@ -231,9 +231,9 @@ class Reading:
 
 def _compiled(formats: Formats | None, definitions: list[str], types: Any) -> tuple[Any, Any]:
     try:
-        from kprobe_text.columns.plain import Pass
-        from kprobe_text.columns.sites import Sites
+        from kprobe_text.columns.compiled_pass import CompiledPass
+        from kprobe_text.columns.probe_tables import ProbeTables
     except ImportError:  # numba isn't there
         return None, None
-    sites = Sites(formats, definitions)
-    return sites, Pass(sites, types, 2 * WINDOW)
+    probes = ProbeTables(formats, definitions)
+    return probes, CompiledPass(probes, types, 2 * WINDOW)

@@ -9,7 +9,18 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from kprobe_text.columns.columns import ARGUMENT, EVENT, LOST, MARKER, OTHER, STACK, UNPARSED, array, escaped, plain
+from kprobe_text.columns.column_types import (
+    ARGUMENT,
+    EVENT,
+    LOST,
+    MARKER,
+    OTHER,
+    STACK,
+    UNPARSED,
+    array,
+    escaped,
+    plain,
+)
 from kprobe_text.text import (
     FAULT,
     Bare,

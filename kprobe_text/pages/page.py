@@ -13,9 +13,9 @@ from kprobe_text.pages.bounds import SENTENCES
 from kprobe_text.pages.events import Events, Known
 from kprobe_text.pages.fields import BrokenRecord
 from kprobe_text.pages.flags import ALL_LETTERS, Flags, Letters
+from kprobe_text.pages.ftrace_events import special
 from kprobe_text.pages.header import PageHeader
 from kprobe_text.pages.kallsyms import Kallsyms
-from kprobe_text.pages.special import special
 from kprobe_text.pages.tasks import Tasks
 from kprobe_text.text.records import NONE, Clock, Event, Header, Lost, Record, Unnamed, Unparsed
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from kprobe_text.text.place import find_place
+from kprobe_text.text.code_address import code_address
 from kprobe_text.text.records import FAULT, NONE, Value
 
 # Only the group of a string can be None.
@@ -56,7 +56,7 @@ _number: Final[Convert] = partial(int, base=0)
 
 
 def _symbol(text: str) -> Value:
-    place = find_place(utf8(text))
+    place = code_address(utf8(text))
     if place is None or (place.offset is None and place.address is None):
         raise _NotDecoded
     return place if place.symbol else place.address or 0

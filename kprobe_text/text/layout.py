@@ -2,7 +2,7 @@
 
 A comm can hold anything, a newline too, but it is padded to 16 bytes (8 in latency-format): so the patterns anchor on
 the dash that follows and on the widths of the numbers, which together leave no room to imitate them within a comm.
-The last two groups of each pattern are ``name: (place)`` and the rest of the line. Quantifiers with a ``+`` after them
+In each, group ``site`` is ``name: (place)``, and ``rest`` is what follows it. Quantifiers with a ``+`` after them
 don't give back what they took: a line that doesn't match is found out in one pass.
 
 Layouts come in families, and a text has those of one: what looks like a line of another is part of a string then.
@@ -15,21 +15,23 @@ from typing import Final
 from kprobe_text.text.records import BufferStarted, Coded, Lost, Record
 
 # option sym-addr puts the address of tracing_mark_write after that name
-_BODY = rb"(?:([^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
+_BODY = rb"(?:(?P<site>[^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)(?P<rest>[^\n]*+)\n"
 
 # The longest comm, of 15 bytes, with the longest ends of its lines.
 NAME: Final = 23
+
+_COLUMNS = rb"(?P<columns> (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
+_TASK_PID = rb"(?P<task_pid>(?s:.{8})-\d[\d ]{4,20}) (?P<cpu> *\d{1,9})(?P<flags>[^\s\d][^ \n]*) "
 
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
 # A name has 15 bytes at most, so a blank comes first, wherever a name is padded to 16.
 STANDARD: Final = re.compile(
-    rb"( (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
-    rb"(?: *+(\d{1,20}+)\.(\d{6})|(?=[ \d]{12})( *\d{1,20})): " + _BODY
+    _COLUMNS + rb"(?: *+(?P<seconds>\d{1,20}+)\.(?P<fraction>\d{6})|(?=[ \d]{12})(?P<count> *\d{1,20})): " + _BODY
 )
 # The same for what most lines are, a probe's event with a time, as far as that makes it faster: for text that was read
 # as Latin-1, without a newline in the comm. Of any other line all groups are empty.
-USUAL: Final = re.compile(
+PROBE_LINE: Final = re.compile(
     r"(?!\Z)(?:( .{15}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++"
     r"([0-9]{1,20}+)\.([0-9]{6}): ([0-9A-Za-z_]++: \([^()\n]*+\))(.*+)|.*+)(?:\n|\Z)",
     re.ASCII,
@@ -41,13 +43,13 @@ STANDARD_CONTEXT: Final = re.compile(
 
 # %8.8s-%-5d or %8.8s-%-7d, then %3d and the flags without a space; %4lluus and a mark of the delay, or %4llu.
 LATENCY: Final = re.compile(
-    rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) ( *\d{1,20})(us[^\n])?: " + _BODY,
+    _TASK_PID + rb"(?P<time> *\d{1,20})(?P<unit>us[^\n])?: " + _BODY,
 )
 
 # %16s %7d %3d, flags as a decimal number, preemption count, index, [microseconds in hexadecimal] and two times.
 VERBOSE: Final = re.compile(
-    rb"( (?s:.{15}) {1,16}+\d{1,10}) {1,16}+(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
-    rb"-?\d+(\.\d{3}ms)? \(\+-?\d+(?:\.\d{3}ms)?\): " + _BODY
+    rb"(?P<task_pid> (?s:.{15}) {1,16}+\d{1,10}) {1,16}+(?P<cpu>\d{1,9}) (?P<flags>\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} "
+    rb"\[(?P<time>[0-9a-f]{8,16})\] -?\d+(?P<unit>\.\d{3}ms)? \(\+-?\d+(?:\.\d{3}ms)?\): " + _BODY
 )
 
 # What names a mark: with option sym-offset a place, with sym-addr its address too.
@@ -56,9 +58,9 @@ MARK: Final = rb"tracing_mark_write(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: <[0-9a-f]+>
 # Option nocontext-info leaves nothing before the name. Of a text's first lines that is no more than a likeness, so an
 # event that isn't a probe's has to have arguments.
 BARE: Final = re.compile(
-    rb"(?:((?!sys_\w{1,64}\()[^\s:]{1,128}+: \([^()\n]*+\)|" + MARK + rb"|\w{1,128}+: (?=\w+=|NR -?\d))"
+    rb"(?:(?P<site>(?!sys_\w{1,64}\()[^\s:]{1,128}+: \([^()\n]*+\)|" + MARK + rb"|\w{1,128}+: (?=\w+=|NR -?\d))"
     rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d"
-    rb"|sys_\w{1,64}(?:\(| -> 0x)))([^\n]*)\n"
+    rb"|sys_\w{1,64}(?:\(| -> 0x)))(?P<rest>[^\n]*)\n"
 )
 # A mark as option raw shows it, behind whatever stands before it.
 RAW_MARK: Final = re.compile(rb"# (?:[0-9a-f]{8}){1,2} ")
@@ -69,11 +71,11 @@ TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 
 # Tracer function_graph: what stands before the duration depends on the options funcgraph-abstime, -cpu, -proc and
 # latency-format; then the depth, two blanks for each call, and an event within a comment.
-_DURATION = rb"(?:[ +!#*@$]{1,2} {0,6}(\d{1,12}(?:\.\d{1,3})?) us| {14}) {0,8}"
+_DURATION = rb"(?:[ +!#*@$]{1,2} {0,6}(?P<duration>\d{1,12}(?:\.\d{1,3})?) us| {14}) {0,8}"
 GRAPH: Final = re.compile(
-    rb"(?: {0,12}(\d{1,12})(?:\.(\d{6})| us) \|  )?(?: {0,8}(\d{1,9})\) )?"
-    rb"(?: {0,10}([^\s][^\n]{0,6}?)-(\d{1,10}) {1,9}\| )?"
-    rb"(?: ([.\w#]{4,8}) ?(?:\| )?)?" + _DURATION + rb"\|  ( *+)(/\* )?" + _BODY
+    rb"(?: {0,12}(?P<seconds>\d{1,12})(?:\.(?P<fraction>\d{6})| us) \|  )?(?: {0,8}(?P<cpu>\d{1,9})\) )?"
+    rb"(?: {0,10}(?P<task>[^\s][^\n]{0,6}?)-(?P<pid>\d{1,10}) {1,9}\| )?"
+    rb"(?: (?P<flags>[.\w#]{4,8}) ?(?:\| )?)?" + _DURATION + rb"\|  (?P<indent> *+)(?P<comment>/\* )?" + _BODY
 )
 GRAPH_END: Final = b" */"
 # Another task runs on a CPU: a rule, ``0)  cat-1  =>  sh-2``, a rule and an empty line.
@@ -86,18 +88,18 @@ GRAPH_SWITCH: Final = re.compile(
 # What `trace-cmd report` prints: the columns of tracefs, after the name of an instance if there are several, and names
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 # A line that begins like a mark without context is one.
-_PADDED = rb"(?:([^\s:]++: ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
+_PADDED = rb"(?:(?P<site>[^\s:]++: ++(?:\([^()\n]*+\)|))|)(?P<rest>[^\n]*+)\n"
 # --raw-ts prints no fraction; --ts-diff the time since the last event behind it
-_FRACTION = rb"(?:\.(\d{6}(?:\d{3})?))?: (?:\(\+\d{1,20}\) {1,8}| {9}(?=\S))?"
+_FRACTION = rb"(?:\.(?P<fraction>\d{6}(?:\d{3})?))?: (?:\(\+\d{1,20}\) {1,8}| {9}(?=\S))?"
 REPORT: Final = re.compile(
-    rb"(?:(?!tracing_mark_write: )( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
+    rb"(?:(?!tracing_mark_write: )(?P<instance> {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
     rb"|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
-    rb"( (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
-    rb" *+(\d{1,20}+)" + _FRACTION + _PADDED
+    + _COLUMNS
+    + rb" *+(?P<seconds>\d{1,20}+)"
+    + _FRACTION
+    + _PADDED
 )
-REPORT_LATENCY: Final = re.compile(
-    rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) +(\d{1,20})" + _FRACTION + _PADDED
-)
+REPORT_LATENCY: Final = re.compile(_TASK_PID + rb" *(?P<seconds>\d{1,20})" + _FRACTION + _PADDED)
 REPORTS: Final = (REPORT, REPORT_LATENCY)
 REPORT_HEADER: Final = re.compile(rb"(?:cpus=\d{1,9}|version = \d{1,9}|CPU \d{1,9} is empty)\r?\n")
 REPORT_FRAME: Final = (b"\t=> ", b" => ", b"=> ")
@@ -113,10 +115,12 @@ _SAMPLED = (
 # What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU (where that was recorded), time, [period],
 # GROUP:NAME or NAME:MODIFIERS.
 PERF: Final = re.compile(
-    rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+(?:\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )?)? *+"
-    rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:(\d{1,20}+) ++)?"
-    rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())([\w-]++):(?=\w))?"
-    rb"(?:((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
+    rb" {0,64}+(?P<task>[^\n]{1,16}?) {1,64}+(?P<pid>\d{1,10})(?:/(?P<thread>\d{1,10}))? {1,64}+"
+    rb"(?:\[(?P<cpu>\d{3,9})\] (?:(?P<flags>[^\s\d]\S{1,7}) )?)? *+"
+    rb"(?P<seconds>\d{1,20})\.(?P<fraction>\d{6}(?:\d{3})?): ++(?:(?P<period>\d{1,20}+) ++)?"
+    rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())(?P<group>[\w-]++):(?=\w))?"
+    rb"(?:(?P<site>(?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\)|))|)"
+    rb"(?P<rest>[^\n]*+)\n"
 )
 # of a sample without its call chain: where it was taken
 SAMPLE: Final = re.compile(rb" *+(?:([0-9a-f]{1,16}) ([^\n]*?))?\r?")
@@ -124,8 +128,9 @@ PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 
 # Columns that lost their width, as in mail and on pages.
 LOOSE: Final = re.compile(
-    rb"(?! (?s:.{15})-\d)[ \t]{0,256}+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
-    rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
+    rb"(?! (?s:.{15})-\d)[ \t]{0,256}+(?P<task>[^\n]{1,16}?)-(?P<pid>\d{1,10}) ++(?:\((?P<tgid>[ \d-]{1,20}+)\) ++)?"
+    rb"\[(?P<cpu>\d{1,9})\] ++(?:(?P<flags>[^\s:]{1,12}+) ++)??(?P<seconds>\d{1,20}+)\.(?P<fraction>\d{6}(?:\d{3})?): "
+    + _BODY
 )
 
 # A task's name that has a newline, in columns that have lost the blanks before it: the end of a line can have CR LF.
@@ -217,7 +222,7 @@ _DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
 
 def reported(line: re.Match[bytes]) -> bool:
     """Say whether a line in the usual columns is one of trace-cmd, by the width of the event's name."""
-    site, rest = line[5], line[6]
+    site, rest = line["site"], line["rest"]
     if site is None and _DIFFERENCE.match(rest) is not None:
         return True
     if site is None or site[-1:] != b" " or rest[:1] != b" " or site.startswith(b"tracing_mark_write"):

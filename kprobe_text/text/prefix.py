@@ -124,7 +124,7 @@ def _aligned(line: bytes, at: int) -> bool:
         return True
     if line[at + 8 : at + 9] == b"-" and any(layout.match(line, at) for layout in (LATENCY, REPORT_LATENCY)):
         return True
-    if line[at : at + 1] == b" " and (script := PERF.match(line, at)) is not None and script.end(1) == at + 16:
+    if line[at : at + 1] == b" " and (script := PERF.match(line, at)) is not None and script.end("task") == at + 16:
         return True
     if line.startswith(GRAPH_RULE, at) and line[at + len(GRAPH_RULE) :].rstrip(b"\r\n") == b"":
         return True
@@ -226,9 +226,9 @@ def form_of(line: bytes) -> Form | None:
 
 def _is_padded(report: re.Match[bytes]) -> bool:
     """Say whether the name of the event is padded to trace-cmd's width."""
-    if report[5] is None:
+    if report["site"] is None:
         return False
-    name, _, rest = (report[5] + report[6]).partition(b":")
+    name, _, rest = (report["site"] + report["rest"]).partition(b":")
     blanks = len(rest) - len(rest.lstrip(b" "))
     return blanks > 1 and len(name) + 1 + blanks >= REPORT_NAME
 
@@ -245,11 +245,11 @@ def _indent(line: bytes) -> int:
     found = PERF.match(line)
     if found is None:
         return 0
-    end = found.end(1)
-    return max(0, end - 16) if end >= 16 else found.start(1)
+    end = found.end("task")
+    return max(0, end - 16) if end >= 16 else found.start("task")
 
 
-class Quoted:
+class Prefixes:
     """Takes the prefixes off the lines of a text, once one was found, and puts them back into the records of it.
 
     ``tail``: text that isn't given yet, as it has no newline.  ``is_new``: a prefix was found, so ask `again`.

@@ -12,14 +12,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kprobe_text.columns.columns import ARGUMENT, EVENT, LABEL, array, escaped
-from kprobe_text.columns.columns import plain as plain_value
+from kprobe_text.columns.column_types import ARGUMENT, EVENT, LABEL, array, escaped
+from kprobe_text.columns.column_types import plain as plain_value
+from kprobe_text.columns.compiled_pass import bits, labelled
+from kprobe_text.columns.compiled_pass import numbers as column_of
+from kprobe_text.columns.declared_types import integer_of
 from kprobe_text.columns.merge import merged
-from kprobe_text.columns.plain import bits, labelled
-from kprobe_text.columns.plain import numbers as column_of
+from kprobe_text.columns.page_scan import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe_text.columns.rows import Rows, stem
-from kprobe_text.columns.types import integer_of
-from kprobe_text.columns.walk import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe_text.pages.bounds import FRAMES
 from kprobe_text.pages.events import Known
 from kprobe_text.pages.layout import FieldLayout

@@ -22,7 +22,7 @@ _IN_FILE = re.compile(r"(?=.*\)\Z)(?:(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) 
 _WITH_OFFSET = re.compile(r"(.+)\+0x([0-9a-f]{1,16})")
 
 
-def find_place(text: str) -> CodeAddress | None:
+def code_address(text: str) -> CodeAddress | None:
     """Read a place; None if the text isn't one."""
     if (usual := _USUAL.fullmatch(text)) is not None:
         name, start, length = usual.groups()
@@ -57,7 +57,7 @@ def find_place(text: str) -> CodeAddress | None:
 
 def frame(text: str) -> CodeAddress:
     """Read a line of a stack; of what isn't a place only the text is known."""
-    return find_place(text) or CodeAddress("", None, None, "", None, text)
+    return code_address(text) or CodeAddress("", None, None, "", None, text)
 
 
 def reported_frame(text: str) -> CodeAddress:
@@ -81,11 +81,11 @@ def _at(shown: str, address: int, text: str) -> CodeAddress:
     return CodeAddress(symbol, offset, None, "", address, text)
 
 
-def taken_place(fields: dict[str, Value], name: str) -> CodeAddress | None:
+def pop_code_address(fields: dict[str, Value], name: str) -> CodeAddress | None:
     """Take a place out of the fields: a number, or from 7.2 on a symbol before it; what is none stays there."""
     value = fields.get(name)
     shown = hex(value) if isinstance(value, int) else str(value or "").partition(" (")[0]
-    found = find_place(shown)
+    found = code_address(shown)
     if found is not None:
         del fields[name]
     return found

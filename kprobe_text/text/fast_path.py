@@ -5,9 +5,9 @@ from typing import Final, TypeAlias
 
 from kprobe_text.text.arguments import Reader
 from kprobe_text.text.context import Columns, keep
-from kprobe_text.text.defined import Site
-from kprobe_text.text.layout import STANDARD, USUAL
-from kprobe_text.text.line import Known, Lines
+from kprobe_text.text.descriptions import Site
+from kprobe_text.text.layout import PROBE_LINE, STANDARD
+from kprobe_text.text.record_builder import Known, RecordBuilder
 from kprobe_text.text.records import NONE, CodeAddress, Event, Record, Value
 
 # So much text is cut into lines at once, and so many lines are read at once.
@@ -39,20 +39,20 @@ def _alone(read: Reader, opens: str) -> Reader:
     return alone
 
 
-class Usual:
-    """Does what `Lines.record` does, with all that repeats from tables.
+class FastPath:
+    """Does what `RecordBuilder.record` does, with all that repeats from tables.
 
     Text is read as Latin-1, a character for each byte, which is quicker than bytes are. ``reach`` is how far in the
     text the strings of what was read may go on: ``longest`` bytes from a record's beginning.
     """
 
     __slots__ = (
-        "_columns", "_index", "_lines", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
+        "_builder", "_columns", "_index", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
         "longest", "reach",
     )  # fmt: skip
 
-    def __init__(self, lines: Lines, longest: int) -> None:
-        self._lines = lines
+    def __init__(self, builder: RecordBuilder, longest: int) -> None:
+        self._builder = builder
         self.longest = longest
         self.reach = 0
         self._columns: dict[str, Columns] = {}
@@ -64,7 +64,7 @@ class Usual:
 
     def opens(self, site: bytes) -> str:
         """Return what is in all records of ``name: (place)`` with a string that could be more records; "" if none."""
-        return self._lines.site(site).opens
+        return self._builder.site(site).opens
 
     def begin(self) -> None:
         """Forget the text that was cut into lines: another one comes."""
@@ -92,7 +92,7 @@ class Usual:
             ):  # without an end: a line longer than any kernel prints
                 return False
             piece = text[position:end]
-            self._rows = USUAL.findall(piece.decode("latin-1"))
+            self._rows = PROBE_LINE.findall(piece.decode("latin-1"))
             self._raws = BytesIO(piece).readlines()
             self._index, self._position = 0, position
             self._read += len(self._rows)
@@ -169,16 +169,16 @@ class Usual:
         columns = context.encode("latin-1")
         if len(site.opens) > 1 and site.opens in rest:
             return None  # there may be another record in it, which would have the seal
-        found = self._lines.arguments(site, columns, rest.encode("latin-1"))
+        found = self._builder.arguments(site, columns, rest.encode("latin-1"))
         if found is not None and not found[1]:
             return None  # a string may go on in what follows
-        if found is not None and self._room and len(rest) < _LENGTH and self._lines.settled(site, columns):
+        if found is not None and self._room and len(rest) < _LENGTH and self._builder.settled(site, columns):
             self._room -= 1
             known[rest] = found[0].copy(), found[1], found[2]
         return found
 
     def _place(self, text: str) -> _Place:
-        site = self._lines.site(text.encode("latin-1"))
+        site = self._builder.site(text.encode("latin-1"))
         arguments = site.arguments
         # with a definition the dialect matters, with two strings where else the first could end
         is_plain = arguments is not None and site.address is not None and site.definition is None and not arguments.ends
@@ -190,7 +190,7 @@ class Usual:
         return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site, opens))
 
     def _context(self, text: str) -> Columns:
-        return keep(self._columns, text, self._lines.columns(text.encode("latin-1")))
+        return keep(self._columns, text, self._builder.columns(text.encode("latin-1")))
 
     def _second(self, text: str) -> int:
         return keep(self._seconds, text, int(text) * 1_000_000_000)

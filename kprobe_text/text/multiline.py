@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from kprobe_text.text.bare_strings import is_over, lines_taken, mark_lines
 from kprobe_text.text.context import is_graph
 from kprobe_text.text.forms.nameless import NAMELESS
 from kprobe_text.text.forms.syscall import CALL, described
@@ -25,9 +26,8 @@ from kprobe_text.text.layout import (
     broken_off,
     special,
 )
-from kprobe_text.text.line import Lines
-from kprobe_text.text.plain import is_over, lines_taken, mark_lines
 from kprobe_text.text.prefix import form_of
+from kprobe_text.text.record_builder import RecordBuilder
 from kprobe_text.text.records import Bare, BareMarker, Event, Marker, Record
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
@@ -50,17 +50,17 @@ Match = re.Match[bytes]
 Layouts: TypeAlias = tuple[re.Pattern[bytes], ...]
 
 
-class Spans:
+class MultilineReader:
     """Reads records that aren't followed by another of their layout at once.
 
     Only a string holds a newline. One in quotes goes on to its end; one without goes on where arguments of its event
     follow, or where it is the last. A line that is a record by itself, in any layout, ends what has no open quote.
     """
 
-    __slots__ = ("_lines", "broken")
+    __slots__ = ("_builder", "broken")
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, builder: RecordBuilder) -> None:
+        self._builder = builder
         self.broken: dict[bytes, int] = {}
         """How many records of each event had a string without an end."""
 
@@ -72,7 +72,7 @@ class Spans:
         for layout in () if family in ((BARE,), ANY) else ANY:
             line = layout.match(text, position, limit)
             # nothing but bars make a line look like one of a function_graph
-            if line is not None and (layout is not GRAPH or self._lines.record(line, line[line.re.groups], line[0])):
+            if line is not None and (layout is not GRAPH or self._builder.record(line, line["rest"], line[0])):
                 return layout
         return None
 
@@ -100,17 +100,17 @@ class Spans:
 
         ``whole``: the text may end here for good; ``final``: it does. ``family`` are the layouts of its lines.
         """
-        body, end = line.start(line.re.groups), line.end()
-        if self._lines.is_stack(line):
+        body, end = line.start("rest"), line.end()
+        if self._builder.is_stack(line):
             if (last := self._last_frame(line, text, limit)) == limit and not whole:
                 return None
-            record = self._lines.record(line, text[body : last - 1], text[line.start() : last])
+            record = self._builder.record(line, text[body : last - 1], text[line.start() : last])
             if record is not None:  # else it is what a mark in a function_graph begins with
                 return record
         has_quotes, is_mark, shown = self._kind(line)
         if has_quotes:
             return self._quoted(line, text, limit, family, whole=whole, final=final)
-        rest = self._lines.without_ending(line[line.re.groups]).removesuffix(b"\r")
+        rest = self._builder.without_ending(line["rest"]).removesuffix(b"\r")
         if not is_mark and is_over(shown, rest):
             return self._alone(line, text, end)
         ends = [end]
@@ -120,7 +120,7 @@ class Spans:
             ends.append(text.index(b"\n", ends[-1]) + 1)
         if ends[-1] == limit and ends[-1] - line.start() < LONGEST and not whole:
             return None
-        others = [self._lines.without_ending(text[start : end - 1]) for start, end in pairwise(ends)]
+        others = [self._builder.without_ending(text[start : end - 1]) for start, end in pairwise(ends)]
         taken = mark_lines(others) if is_mark else lines_taken(shown, rest, others)
         record = self._alone(line, text, ends[taken])
         if others and isinstance(record, (Marker, BareMarker)):
@@ -139,12 +139,12 @@ class Spans:
 
         A line without strings has no argument that is one.
         """
-        name, rest = line[line.re.groups - 1], line[line.re.groups]
+        name, rest = line["site"], line["rest"]
         if is_graph(line) or CALL.match((name or b"") + rest) is not None:
             return True, False, None
         if name is None or NAMELESS.match(name) is not None:
             return False, False, {}
-        site = self._lines.site_of(line, name)
+        site = self._builder.site_of(line, name)
         if site.address is not None:
             return b'"' in rest or b"'" in rest, False, {}
         if site.mark or (line.re in REPORTS and site.name == "print"):
@@ -155,21 +155,21 @@ class Spans:
 
     def _alone(self, line: Match, text: bytes, end: int) -> Record:
         """Read a record of as many lines as are known to be its own."""
-        start, body = line.start(), line.start(line.re.groups)
-        record = self._lines.record(line, text[body : end - 1], text[start:end])
+        start, body = line.start(), line.start("rest")
+        record = self._builder.record(line, text[body : end - 1], text[start:end])
         if record is not None:
             return record
         torn = self._torn(line, text, end) or end - 1
-        return self._lines.uncertain(line, text[body:torn], text[start : torn if torn < end - 1 else end])
+        return self._builder.uncertain(line, text[body:torn], text[start : torn if torn < end - 1 else end])
 
     def _quoted(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
         self, line: Match, text: bytes, limit: int, family: Layouts, *, whole: bool, final: bool
     ) -> Record | None:
         """Read a record with strings in quotes, whose end may stand in a later line."""
-        start, body, end = line.start(), line.start(line.re.groups), line.end()
-        site = line[line.re.groups - 1] or b""
-        first = self._lines.record(line, line[line.re.groups], line[0])
-        has_no_end = is_graph(line) or b"'" in line[line.re.groups] or self._lines.opens(line, line[line.re.groups])
+        start, body, end = line.start(), line.start("rest"), line.end()
+        site = line["site"] or b""
+        first = self._builder.record(line, line["rest"], line[0])
+        has_no_end = is_graph(line) or b"'" in line["rest"] or self._builder.opens(line, line["rest"])
         if first is None and not has_no_end:
             return self._alone(line, text, end)
         joined = again = 0  # where the first line ends that was joined although it looks like a record
@@ -179,7 +179,7 @@ class Spans:
                 if not joined or ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
                     again += end - body if joined else 0
                     record = (
-                        self._lines.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
+                        self._builder.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
                     )
                     if record is not None:
                         return doubted(record, first)
@@ -187,8 +187,8 @@ class Spans:
                     if (record := self._longest(line, text, end, first)) is not None:
                         return doubted(record, first)
                     if (torn := self._torn(line, text, end)) > 0:
-                        return self._lines.uncertain(line, text[body:torn], text[start:torn])
-                    if not self._is_patient(site) or not self._lines.opens(line, text[body : end - 1]):
+                        return self._builder.uncertain(line, text[body:torn], text[start:torn])
+                    if not self._is_patient(site) or not self._builder.opens(line, text[body : end - 1]):
                         break
                     joined = end
             last, end = end, text.index(b"\n", end) + 1
@@ -196,7 +196,7 @@ class Spans:
         open_end = end == limit and end - start < LONGEST and again < _AGAIN and not final
         if open_end and not whole:
             return None
-        record = self._lines.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
+        record = self._builder.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
         if record is not None:
             return doubted(record, first)
         if open_end and joined:
@@ -205,13 +205,13 @@ class Spans:
             self.broken[site] = self.broken.get(site, 0) + 1
             end = joined
         elif (torn := self._torn(line, text, end)) > 0:
-            return self._lines.uncertain(line, text[body:torn], text[start:torn])
-        elif open_end and self._lines.opens(line, text[body : end - 1]):
+            return self._builder.uncertain(line, text[body:torn], text[start:torn])
+        elif open_end and self._builder.opens(line, text[body : end - 1]):
             return None
         record = self._longest(line, text, end, first)
         if record is not None:
             return doubted(record, first)
-        return self._lines.uncertain(line, text[body : end - 1], text[start:end])
+        return self._builder.uncertain(line, text[body : end - 1], text[start:end])
 
     def _is_patient(self, site: bytes) -> bool:
         """Say whether a record of an event is waited for whose string has no end yet."""
@@ -224,7 +224,7 @@ class Spans:
         buffer of one or two pages, or earlier where a long string would have come
         (fixtures/text/6.1/02_comms.trace: 4095 bytes).
         """
-        start, body = line.start(), line.start(line.re.groups)
+        start, body = line.start(), line.start("rest")
         anywhere, named = broken_off(line.re)
         for full in FULL:
             if end - start >= full - PIECE and (piece := anywhere.match(text, start + full - PIECE, end)) is not None:
@@ -234,11 +234,11 @@ class Spans:
 
     def _longest(self, line: Match, text: bytes, last: int, first: Record | None) -> Record | None:
         """Build a record of as many of the lines as can be read as one; ``first`` is what its first line gives."""
-        body, start, end = line.start(line.re.groups), line.start(), line.end()
+        body, start, end = line.start("rest"), line.start(), line.end()
         for _ in range(256):
             if last == end:
                 return first
-            record = self._lines.record(line, text[body : last - 1], text[start:last])
+            record = self._builder.record(line, text[body : last - 1], text[start:last])
             if record is not None:
                 return record
             last = text.rindex(b"\n", end - 1, last - 1) + 1

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kprobe_text.columns import kernel
+from kprobe_text.columns import text_scan
 from kprobe_text.text import Event, defined_name, parse_format
 from kprobe_text.text.arguments import Arguments, arguments_of, is_seal
-from kprobe_text.text.defined import Formats, definition_of
+from kprobe_text.text.descriptions import Formats, definition_of
 
 _SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
 _PLANS: Final = 1024
@@ -18,7 +18,7 @@ _ROWS: Final = 8192
 _POOL: Final = 1 << 18
 _RETRIES: Final = 4  # how often a place's arguments may turn out to be others, without a schema
 
-_KINDS: Final = {'"%s"': kernel.STRING, "%pS": kernel.SYMBOL, "%n": kernel.EITHER}
+_KINDS: Final = {'"%s"': text_scan.STRING, "%pS": text_scan.SYMBOL, "%n": text_scan.EITHER}
 NO_SCHEMA, DEFINED, FORMAT = 0, 1, 2
 
 
@@ -31,8 +31,8 @@ class Plan(NamedTuple):
     schema: int
 
 
-class Sites:
-    """Tables of places and plans, in the form that `kernel.scan` reads."""
+class ProbeTables:
+    """Tables of places and plans, in the form that `text_scan.scan` reads."""
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
         self._formats = formats
@@ -108,7 +108,7 @@ class Sites:
         if site >= _SITES or self._filled + len(key) > _POOL:
             return False
         start = self._text(key)
-        value = kernel.hashed(self._pool, start, start + len(key))
+        value = text_scan.hashed(self._pool, start, start + len(key))
         row = int(value) % len(self._hashes)
         while self._rows[row, 0] >= 0:
             row = (row + 1) % len(self._hashes)
@@ -151,7 +151,7 @@ class Sites:
         arguments, schema = self._schema(event.name)
         if arguments is None:
             names = tuple(event.fields)
-            return Plan(event.name, names, ((kernel.ANY, -1),) * len(names), NO_SCHEMA)
+            return Plan(event.name, names, ((text_scan.ANY, -1),) * len(names), NO_SCHEMA)
         kinds = [_kind(printed) for _, printed in arguments.items]
         if any(kind is None for kind in kinds):
             return None
@@ -188,7 +188,7 @@ def text_of(formats: Formats | None, name: str) -> str | bytes | None:
 
 def _kind(printed: str) -> tuple[int, int] | None:
     if is_seal(printed):
-        return kernel.EITHER, -1
+        return text_scan.EITHER, -1
     array = printed.startswith("{")
     count = printed.count(",") + 1 if array else -1
     one = printed.strip("{}").partition(",")[0]
@@ -196,7 +196,7 @@ def _kind(printed: str) -> tuple[int, int] | None:
     if kind is None:
         if one == "'%c'":
             return None
-        kind = kernel.DECIMAL if one[-1] in "du" else kernel.PREFIXED if one.startswith("0x") else kernel.BARE
-    if array and kind in (kernel.STRING, kernel.SYMBOL):
+        kind = text_scan.DECIMAL if one[-1] in "du" else text_scan.PREFIXED if one.startswith("0x") else text_scan.BARE
+    if array and kind in (text_scan.STRING, text_scan.SYMBOL):
         return None
-    return kind + kernel.ARRAY * array, count
+    return kind + text_scan.ARRAY * array, count

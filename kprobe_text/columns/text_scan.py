@@ -6,8 +6,8 @@ hold no quote, no ``=``, no byte above 127: then there is one place where each c
 
 import numba
 
-from kprobe_text.columns.frames import stack
-from kprobe_text.columns.texts import decimal, hexadecimal
+from kprobe_text.columns.compiled_texts import decimal, hexadecimal
+from kprobe_text.columns.stack_scan import stack
 
 # what a line is: nothing known, one with the usual context, a probe's event that was read whole, or a stack, which may
 # be several lines

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kprobe_text.text.defined import WHOLE, Formats
+from kprobe_text.text.descriptions import WHOLE, Formats
 from kprobe_text.text.layout import ANY, BARE, BOM, ENDS, holds_another_on_its_line
 from kprobe_text.text.parser import Parser
 from kprobe_text.text.prefix import unquoted

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final, TypeAlias
 
 from kprobe_text.text.arguments import decode
-from kprobe_text.text.place import find_place
+from kprobe_text.text.code_address import code_address
 from kprobe_text.text.records import FAULT, NONE, Value
 
 _NAME = re.compile(rb" ([A-Za-z_]\w*)=")
@@ -79,7 +79,7 @@ def _word(text: bytes) -> Value:
     """Read one unquoted value that isn't a number."""
     if text == _FAULT:
         return FAULT
-    if b"+0x" in text and (place := find_place(decode(text))) is not None:
+    if b"+0x" in text and (place := code_address(decode(text))) is not None:
         return place
     return decode(text)
 
@@ -168,7 +168,7 @@ def _rare(body: bytes, position: int) -> _Argument | None:
     return name[1].decode(), start, character.end(), decode(character[1]), _SURE, False
 
 
-class Readings:
+class ArgumentGuesser:
     """Reads arguments, and those of the texts that it was asked for last only once: broken text is asked for often."""
 
     __slots__ = ("_asked", "_earlier", "_last", "_pairs")

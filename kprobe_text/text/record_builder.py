@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from kprobe_text.text.argument_guesses import ArgumentGuesser, Reading
 from kprobe_text.text.arguments import Arguments, decode
+from kprobe_text.text.code_address import code_address, frame, pop_code_address, reported_frame, scripted_frame
 from kprobe_text.text.context import Columns, Contexts, decimal, is_graph, keep
-from kprobe_text.text.defined import Definition, Descriptions, Formats, Room, Site
+from kprobe_text.text.descriptions import Definition, Descriptions, Formats, Room, Site
 from kprobe_text.text.forms.graph import call
 from kprobe_text.text.forms.nameless import NAMELESS, nameless
 from kprobe_text.text.forms.syscall import CALL, SystemCall, called, described, opens
 from kprobe_text.text.forms.tracers import noted, traced
 from kprobe_text.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORTS, SAMPLE, STACKS
-from kprobe_text.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe_text.text.records import (
     NONE,
     Bare,
@@ -31,7 +32,6 @@ from kprobe_text.text.records import (
     Unparsed,
     Value,
 )
-from kprobe_text.text.tokens import Reading, Readings
 
 _NAME = re.compile(rb"([^\s:]++(?::\w+)?)(?: <[0-9a-f]++>)?: ++(?:\(([^()\n]*)\))?")
 # Android's kernels before 3.10 had no name for the place
@@ -49,11 +49,19 @@ Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
 """What a text of arguments says: the fields, and ``complete`` and ``guessed`` as Event has them."""
 
 
-class Lines:
+class Learned(NamedTuple):
+    """What a text has shown: hexadecimal numbers have 0x, or have none (``is_old``); lines end with CR LF."""
+
+    is_prefixed: bool
+    is_old: bool
+    has_crlf: bool
+
+
+class RecordBuilder:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
     __slots__ = (
-        "_contexts", "_described", "_frames", "_hexadecimal", "_is_settled", "_old", "_prefixed", "_readings",
+        "_contexts", "_described", "_frames", "_guesser", "_hexadecimal", "_is_settled", "_old", "_prefixed",
         "_reported", "_sites", "ending", "has_crlf",
     )  # fmt: skip
 
@@ -64,25 +72,25 @@ class Lines:
         self._sites: dict[bytes, Site] = {}
         self._reported: dict[bytes, Site] = {}
         self._frames: dict[bytes, CodeAddress] = {}
-        self._readings = Readings()
+        self._guesser = ArgumentGuesser()
         self.begin()
 
     def begin(self) -> None:
         """Forget what was known of the kernel: another trace may be another's."""
         self._prefixed = self._described.is_recent  # a number has 0x, so those without are decimal
-        self._readings.forget()
+        self._guesser.forget()
         self._old = False  # one that would have it had none, so those without are hexadecimal
         self._hexadecimal = False  # and that is sure, as there was one that can't be decimal
         self.has_crlf = False  # somebody ended all lines with CR LF
         self.ending = b""  # or with that
 
     @property
-    def known(self) -> tuple[bool, bool, bool]:
-        """What was learned of the text: numbers have 0x, or they are hexadecimal without; lines end with CR LF."""
-        return self._prefixed, self._old, self.has_crlf
+    def learned(self) -> Learned:
+        """What was learned of the kernel and of the text."""
+        return Learned(self._prefixed, self._old, self.has_crlf)
 
-    @known.setter
-    def known(self, learned: tuple[bool, bool, bool]) -> None:
+    @learned.setter
+    def learned(self, learned: Learned) -> None:
         self._prefixed, self._old, self.has_crlf = learned
 
     @property
@@ -95,12 +103,12 @@ class Lines:
 
         None if the event's arguments can't be read to the end.
         """
-        text = line[line.re.groups - 1]
+        text = line["site"]
         if self.ending:
             rest = self.without_ending(rest)
         if is_graph(line):
-            is_call = line[9] is not None and CALL.match((text or b"") + rest) is not None
-            if line[9] is None or (text is None and not is_call):
+            is_call = line["comment"] is not None and CALL.match((text or b"") + rest) is not None
+            if line["comment"] is None or (text is None and not is_call):
                 return call(line, self._contexts.graph(line), (text or b"") + rest, raw)
             rest = rest.removesuffix(b"\r")
             if not rest.endswith(GRAPH_END):
@@ -154,7 +162,7 @@ class Lines:
 
     def _look(self, rest: bytes, is_decimal: bool | None) -> Reading:
         """Read arguments whose format isn't known; of those that can't be read to the end there are no fields."""
-        found = self._readings.read(rest, decimal=bool(is_decimal) or self._prefixed, is_trial=True)
+        found = self._guesser.read(rest, decimal=bool(is_decimal) or self._prefixed, is_trial=True)
         if not self._prefixed and b"=0x" in rest and b'"' not in rest and found[3]:
             self._prefixed = True
         return found
@@ -184,10 +192,10 @@ class Lines:
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
-        text: bytes | None = line[line.re.groups - 1]
+        text: bytes | None = line["site"]
         rest = self.without_ending(rest)
         if is_graph(line):
-            if line[9] is None or text is None:
+            if line["comment"] is None or text is None:
                 return Unparsed(raw)
             rest = rest.removesuffix(b"\r").removesuffix(GRAPH_END)
         if text is None or CALL.match(text + rest) is not None:
@@ -195,7 +203,7 @@ class Lines:
         site = self.site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
-                fields, guessed, *_ = self._readings.read(rest, decimal=bool(decimal(line)) or self._prefixed)
+                fields, guessed, *_ = self._guesser.read(rest, decimal=bool(decimal(line)) or self._prefixed)
                 return self._event(line, site, fields, raw, False, guessed)
             # a record that lost nothing but its newline
             if (record := self.record(line, rest, raw)) is not None:
@@ -205,13 +213,13 @@ class Lines:
         shown = text.partition(b": ")[2] + rest
         if (other := self._other(line, site, shown, text, raw)) is not None:
             return other
-        fields, complete = self._readings.pairs(shown.lstrip(b" "), site.texts, site.signed)
+        fields, complete = self._guesser.pairs(shown.lstrip(b" "), site.texts, site.signed)
         if site.arguments is not None and not fields.keys() >= set(site.arguments.names):
             complete = False  # such as after a newline in a string, which stands there without quotes
         # option fields prints the place as two fields more
-        address, caller = taken_place(fields, "__probe_ip"), None
+        address, caller = pop_code_address(fields, "__probe_ip"), None
         if address is None:
-            address, caller = taken_place(fields, "__probe_func"), taken_place(fields, "__probe_ret_ip")
+            address, caller = pop_code_address(fields, "__probe_func"), pop_code_address(fields, "__probe_ret_ip")
         site = site._replace(address=address, caller=caller)
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
@@ -222,7 +230,7 @@ class Lines:
             return self._called(line, told, raw)
         if is_graph(line):
             return None
-        if line.re is PERF and line[9] is None and (sample := SAMPLE.fullmatch(shown)) is not None:
+        if line.re is PERF and line["group"] is None and (sample := SAMPLE.fullmatch(shown)) is not None:
             address = None if sample[1] is None else scripted_frame(decode(sample[1]), decode(sample[2]))
             return self._event(line, site._replace(address=address), {}, raw, True, NONE)
         if line.re is BARE:
@@ -249,29 +257,29 @@ class Lines:
 
     def is_stack(self, line: re.Match[bytes]) -> bool:
         """Say whether a line begins a stack, whose frames are the lines after it."""
-        text = line[line.re.groups - 1]
+        text = line["site"]
         if text is None:
-            return line[line.re.groups].removesuffix(b"\r") in STACKS
+            return line["rest"].removesuffix(b"\r") in STACKS
         return line.re in REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
 
     def imitates(self, line: re.Match[bytes], record: Record) -> bool:
         """Say whether a string in a record could have written the look of its end and of further records."""
         if self._is_settled:
             return False
-        text = line[line.re.groups - 1]
-        if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line[line.re.groups]) is not None:
+        text = line["site"]
+        if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line["rest"]) is not None:
             return b'"' in record.raw
         if self.is_stack(line) and line.string.startswith(b" => ", line.start() + len(record.raw)):
             return True  # what follows may be a frame, of a file with such a name
         if text is None or self.is_stack(line):
             # all others have no strings
-            return isinstance(record, (Comment, Unparsed)) and _NO_TEXT.fullmatch(line[line.re.groups]) is None
+            return isinstance(record, (Comment, Unparsed)) and _NO_TEXT.fullmatch(line["rest"]) is None
         return self.site_of(line, text).imitates(line, record)
 
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
-        site = line[line.re.groups - 1]
-        if site is None or (is_graph(line) and line[9] is None):
+        site = line["site"]
+        if site is None or (is_graph(line) and line["comment"] is None):
             return False
         if CALL.match(shown := site + rest) is not None:
             return opens(shown)
@@ -280,7 +288,7 @@ class Lines:
             return False
         if known.arguments is not None:
             return known.arguments.opens(rest)
-        return self._readings.read(rest, decimal=bool(decimal(line)) or self._prefixed, is_trial=True)[4]
+        return self._guesser.read(rest, decimal=bool(decimal(line)) or self._prefixed, is_trial=True)[4]
 
     def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
         """Read ``name: (place)``."""
@@ -297,9 +305,9 @@ class Lines:
             first, arrow, second = decode(parts[2]).partition(" <- ")
             if arrow and table is self._reported:
                 first, second = second, first
-            address = find_place(first)
+            address = code_address(first)
             if arrow and address is not None:
-                caller, address = address, find_place(second)
+                caller, address = address, code_address(second)
                 caller = caller if address is not None else None
         room = Room() if is_mark else known.room
         is_quoted = address is not None and (known.arguments is not None or not known.texts)
@@ -327,11 +335,11 @@ class Lines:
         task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
         group = ""
         if line.re is PERF:
-            group = decode(line[9] or b"")
-            if line[8] is not None:
+            group = decode(line["group"] or b"")
+            if line["period"] is not None:
                 complete = complete and "period" not in fields  # an argument of that name
-                fields = {"period": int(line[8]), **fields}
-        instance = decode((line[1] or b"").lstrip(b" ")) if line.re is REPORT else ""
+                fields = {"period": int(line["period"]), **fields}
+        instance = decode((line["instance"] or b"").lstrip(b" ")) if line.re is REPORT else ""
         return Event(
             task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, clock, raw, complete, guessed, group,
             instance,

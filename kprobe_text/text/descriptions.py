@@ -236,7 +236,7 @@ class Site(NamedTuple):
             return False
         # where columns begin with a blank, none can be taken for the quote that opens a string
         may_hold = self.address is not None and line.re is not LATENCY
-        body = record.raw[line.start(line.re.groups) - line.start() :]
+        body = record.raw[line.start("rest") - line.start() :]
         return not room.is_settled(body, len(record.raw), may_hold=may_hold)
 
 

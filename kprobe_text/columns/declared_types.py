@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kprobe_text.text import parse_format
 from kprobe_text.text.arguments import arguments_of
-from kprobe_text.text.defined import Formats
+from kprobe_text.text.descriptions import Formats
 
 
 def declared_types(formats: Formats | None, name: str) -> Mapping[str, pa.DataType]:
