@@ -40,6 +40,9 @@ class CompiledPass:
         self._elements = np.zeros(size // 8 + _ROOM, np.int64)
         self._interned = np.zeros((2 * _COMMS, 3), np.uint64), np.zeros((2 * _FLAGS, 3), np.uint64)
         self._counts = np.zeros(2, np.int64)
+        self._output = text_scan.Output(
+            *self._interned, self._counts, self._lines, self._head, self._cells, self._values, self._elements
+        )
         self._buffer = np.zeros(0, np.uint8)
         self._names: dict[tuple[Any, ...], Any] = {}  # texts as a column: making one costs as much as a hundred rows
 
@@ -56,10 +59,7 @@ class CompiledPass:
         if not self._counts.any():
             for table in self._interned:
                 table[:] = 0
-        count, reached = text_scan.scan(
-            self._buffer, start, limit, is_decimal, self._interned, self._counts, self._probes.sites,
-            self._probes.tables, self._probes.names, self._lines, self._head, self._cells, self._values, self._elements,
-        )  # fmt: skip
+        count, reached = text_scan.scan(self._buffer, start, limit, is_decimal, self._probes.tables, self._output)
         kinds = self._lines[:count, 1]
         good = kinds >= text_scan.EVENT
         # frames end where there is none, all else where a record begins

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,9 @@ class ProbeTables:
         self._plan_rows = np.zeros((_PLANS, 2), np.int64)
         self._has_schema = np.zeros(_PLANS, np.int64)
         self._arguments = np.zeros((_ROWS, 4), np.int64)
+        self.tables: Final = text_scan.Probes(
+            self._hashes, self._rows, self._pool, self._site_plan, self._plan_rows, self._has_schema, self._arguments
+        )
         self._used = 0
         self._filled = 0
         self._known: dict[bytes, int] = {}
@@ -54,21 +57,6 @@ class ProbeTables:
         self.plans: list[Plan] = []
         self.addresses: list[str] = []
         self.callers: list[str | None] = []
-
-    @property
-    def sites(self) -> tuple[Any, ...]:
-        """The places, for the pass."""
-        return self._hashes, self._rows, self._pool
-
-    @property
-    def tables(self) -> tuple[Any, ...]:
-        """The plans, for the pass."""
-        return self._site_plan, self._plan_rows, self._has_schema
-
-    @property
-    def names(self) -> tuple[Any, ...]:
-        """The arguments of the plans and their names, for the pass."""
-        return self._arguments, self._pool
 
     def learn(self, event: Event, opens: Callable[[bytes], str]) -> bool:
         """Take an event's place and arguments as those of lines to come; say whether that was new.

@@ -4,6 +4,8 @@ It takes only what `kprobe_text.text` reads in one way whatever stands around it
 hold no quote, no ``=``, no byte above 127: then there is one place where each can end.
 """
 
+from typing import Any, NamedTuple
+
 import numba
 
 from kprobe_text.columns.compiled_texts import decimal, hexadecimal
@@ -18,6 +20,32 @@ POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 
 
 # how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
 ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
+
+
+class Probes(NamedTuple):
+    """The probes that are known, as `ProbeTables` holds them: their places by hash, and the arguments of each."""
+
+    hashes: Any
+    rows: Any
+    pool: Any  # the bytes of all texts
+    plan: Any  # by the number of the place
+    plans: Any  # first and last row of `arguments`, by the number of the plan
+    has_schema: Any
+    arguments: Any
+
+
+class Output(NamedTuple):
+    """The tables that a scan fills, and how many comms and flags there are."""
+
+    comms: Any
+    flags: Any
+    counts: Any
+    lines: Any
+    head: Any
+    cells: Any
+    values: Any
+    elements: Any
+
 
 # what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed: then change this, 1
 _QUICK = {"cache": True, "nogil": True}
@@ -153,9 +181,9 @@ def _interned(table, counts, which, low, high):
 
 
 @numba.njit(**_QUICK)
-def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after the other, each where the last ends
+def _context(buf, at, out, i):  # noqa: C901 - one column after the other, each where the last ends
     """Read who, when and where into a row of `head`; say where the rest begins, or -1."""
-    comms, flags = tables
+    head = out.head
     low, high = _eight(buf, at), _eight(buf, at + 8)
     if (low | high) & numba.uint64(0x8080808080808080):
         return -1
@@ -208,8 +236,8 @@ def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after
         # what looks like a time may be the flags, with the time after them
         if after < 0 or (buf[p] != 32 and 48 <= buf[after] <= 57):
             return -1
-    comm = _interned(comms, counts, 0, low, high)
-    flag = _interned(flags, counts, 1, packed, numba.uint64(0))
+    comm = _interned(out.comms, out.counts, 0, low, high)
+    flag = _interned(out.flags, out.counts, 1, packed, numba.uint64(0))
     if comm < 0 or flag < 0:
         return -1
     head[0, i], head[1, i], head[2, i] = comm, pid, tgid
@@ -227,9 +255,9 @@ def hashed(buf, at, end):
 
 
 @numba.njit(**_QUICK)
-def _site(buf, at, sites):
+def _site(buf, at, probes):
     """Find ``name: (place)`` among those known; say its number and where it ends, or -1."""
-    hashes, rows, pool = sites
+    hashes, rows, pool = probes.hashes, probes.rows, probes.pool
     p = at
     while buf[p] > 32 and buf[p] != 58:
         p += 1
@@ -259,8 +287,13 @@ def _site(buf, at, sites):
 
 
 @numba.njit(**_QUICK)
-def _value(buf, at, kind, count, cells, values, row, elements, used):
-    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used."""
+def _value(buf, at, printed, out, row, used):
+    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used.
+
+    `printed`: how it is printed, and of how many elements.
+    """
+    kind, count = printed
+    cells, values = out.cells, out.values
     c = buf[at]
     if c == 34 and kind in (STRING, ANY):
         end = _string(buf, at + 1)
@@ -277,7 +310,7 @@ def _value(buf, at, kind, count, cells, values, row, elements, used):
     if kind >= ARRAY or (kind == ANY and c == 123):
         if c != 123:
             return -1, used
-        end, length, sort = _elements(buf, at + 1, kind & 15, count, elements, used)
+        end, length, sort = _elements(buf, at + 1, kind & 15, count, out.elements, used)
         values[row], cells[row, 0], cells[row, 1] = used, sort, length
         return end, used + length
     if kind == SYMBOL or (kind == ANY and c != 45 and not 48 <= c <= 57):
@@ -290,29 +323,34 @@ def _value(buf, at, kind, count, cells, values, row, elements, used):
 
 
 @numba.njit(**_QUICK)
-def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells):
+def _arguments(buf, at, probes, plan, out, filled):
     """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
     of them are strings.
 
-    `tells`: without a schema, a number with 0x says of what kind the kernel is, unless there are strings, so a line
-    with one is left to `kprobe_text.text` until that has learned it.
+    `plan`: its first and last row, and whether it tells; `filled`: the first free cell and element.  It tells where
+    there is no schema: then a number with 0x says of what kind the kernel is, unless there are strings.  A line with
+    one is left to `kprobe_text.text` until that has learned it.
     """
+    first, last, tells = plan
+    cell, used = filled
+    arguments, names = probes.arguments, probes.pool
     texts = strings = 0
     prefixed = False
-    for k in range(len(plan)):
-        kind, start, length, count = plan[k, 0], plan[k, 1], plan[k, 2], plan[k, 3]
+    for k in range(first, last):
+        kind, start, length, count = arguments[k, 0], arguments[k, 1], arguments[k, 2], arguments[k, 3]
         for i in range(length):
             if buf[at + i] != names[start + i]:
                 return -1, used, 0
         at += length
         if kind == ANY and buf[at] == 48 and buf[at + 1] == 120:
             prefixed = True
-        at, used = _value(buf, at, kind, count, cells, values, cell + k, elements, used)
+        at, used = _value(buf, at, (kind, count), out, cell, used)
         if at < 0 or (buf[at] != 32 and buf[at] != 10):
             return -1, used, 0
-        if cells[cell + k, 0] == TEXT:
+        if out.cells[cell, 0] == TEXT:
             strings += 1
             texts += kind == ANY
+        cell += 1
     # of two strings without a schema the first may hold the second
     if buf[at] != 10 or texts > 1 or (tells and prefixed and texts == 0):
         return -1, used, 0
@@ -321,7 +359,7 @@ def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells)
 
 @numba.njit(**_QUICK)
 def scan(  # noqa: C901 - what a line is shows step by step, each where the last has ended
-    buf, start, limit, is_decimal, tables, counts, sites, plans, names, lines, head, cells, values, elements
+    buf, start, limit, is_decimal, probes, out
 ):
     """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
 
@@ -329,7 +367,7 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
     more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
     number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
     """
-    site_plan, plan_rows, has_schema = plans
+    lines, cells, values, elements = out.lines, out.cells, out.values, out.elements
     at, n, cell, used = start, 0, 0, 0
     while at < limit and n < len(lines):
         if cell + 128 > len(values) or used + 2048 > len(elements):
@@ -337,20 +375,18 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
         lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = at, OTHER, -1, cell
         end = -1
         if at + 40 < limit:
-            body = _context(buf, at, tables, counts, head, n)
+            body = _context(buf, at, out, n)
             if body >= 0:
                 lines[n, 1] = CONTEXT
-                site, rest = _site(buf, body, sites)
+                site, rest = _site(buf, body, probes)
                 if site >= 0:
-                    plan = site_plan[site]
-                    known = has_schema[plan]
+                    plan = probes.plan[site]
+                    known = probes.has_schema[plan]
                     wide = buf[at + 23] == 32 and (buf[at + 25] == 91 or buf[at + 25] == 40)
                     if known == 2 or wide or is_decimal:
-                        first, last = plan_rows[plan, 0], plan_rows[plan, 1]
-                        end, more, strings = _arguments(
-                            buf, rest, names[0][first:last], names[1], cells, values, cell, elements, used,
-                            known == 0 and not is_decimal,
-                        )  # fmt: skip
+                        first, last = probes.plans[plan, 0], probes.plans[plan, 1]
+                        tells = known == 0 and not is_decimal
+                        end, more, strings = _arguments(buf, rest, probes, (first, last, tells), out, (cell, used))
                         if end >= 0:
                             lines[n, 1], lines[n, 2], lines[n, 4], lines[n, 5] = EVENT, site, plan, strings
                             cell += last - first

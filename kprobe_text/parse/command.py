@@ -13,6 +13,8 @@ from kprobe_text.text import Header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
     from kprobe_text.text import Record
@@ -94,10 +96,14 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     if request.figure:
         return _figure(request, files, schema, output)
     status, counts = DONE, Counts()
-    output.write(title(request.format).encode(), lambda: bool(signals.received))
+
+    def write(text: str) -> None:
+        output.write(text.encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
+
+    write(title(request.format))
     for file in files:
         try:
-            _parse(file, request.format, schema, file if len(files) > 1 else "", counts, output, signals)
+            _parse(file, SHAPES[request.format], schema, file if len(files) > 1 else "", counts, write)
         except BrokenPipeError:
             raise
         except (OSError, NotText) as error:
@@ -131,9 +137,15 @@ def _figure(request: _Asked, files: list[str], schema: Schema, output: Output) -
     return show(files, figure, schema, output, as_json=as_json, tells=True)
 
 
-def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, output: Output, signals: Signals) -> None:
+def _parse(
+    file: str,
+    shape: Callable[[Record, str], str],
+    schema: Schema,
+    label: str,
+    counts: Counts,
+    write: Callable[[str], None],
+) -> None:
     """Print the records of one file."""
-    shape = SHAPES[form]
 
     def show(records: list[Record]) -> None:
         lines = []
@@ -143,7 +155,7 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
             counts.add(record)
             lines.append(shape(record, label))
         if lines:
-            output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
+            write("".join(lines))
 
     read(file, schema, show)
 
