@@ -34,8 +34,8 @@ def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page afte
     """Find the events of `count` pages; those of a page that isn't plain are left out, which `good` says.
 
     `layout`: where a page has its time stamp, commit, size of that, data and end, and an event its type.  `events`
-    has the number of a plain event by its type, or -1, and the least length by that number.  A row of `found`: the event (-1:
-    not plain), its page, where what belongs to it begins, where it begins and ends, its time.
+    has the number of a plain event by its type, or -1, and the least length by that number.  A row of `found`: the
+    event (-1: not plain), its page, where what belongs to it begins, where it begins and ends, its time.
     """
     stamp_at, commit_at, long, data, size, type_at = layout
     slots, sizes = events

@@ -181,9 +181,9 @@ def _interned(table, counts, which, low, high):
 
 
 @numba.njit(**_QUICK)
-def _context(buf, at, out, i):  # noqa: C901 - one column after the other, each where the last ends
+def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the other, each where the last ends
     """Read who, when and where into a row of `head`; say where the rest begins, or -1."""
-    head = out.head
+    comms, flags, counts = interned
     low, high = _eight(buf, at), _eight(buf, at + 8)
     if (low | high) & numba.uint64(0x8080808080808080):
         return -1
@@ -236,8 +236,8 @@ def _context(buf, at, out, i):  # noqa: C901 - one column after the other, each 
         # what looks like a time may be the flags, with the time after them
         if after < 0 or (buf[p] != 32 and 48 <= buf[after] <= 57):
             return -1
-    comm = _interned(out.comms, out.counts, 0, low, high)
-    flag = _interned(out.flags, out.counts, 1, packed, numba.uint64(0))
+    comm = _interned(comms, counts, 0, low, high)
+    flag = _interned(flags, counts, 1, packed, numba.uint64(0))
     if comm < 0 or flag < 0:
         return -1
     head[0, i], head[1, i], head[2, i] = comm, pid, tgid
@@ -255,9 +255,9 @@ def hashed(buf, at, end):
 
 
 @numba.njit(**_QUICK)
-def _site(buf, at, probes):
+def _site(buf, at, sites):
     """Find ``name: (place)`` among those known; say its number and where it ends, or -1."""
-    hashes, rows, pool = probes.hashes, probes.rows, probes.pool
+    hashes, rows, pool = sites
     p = at
     while buf[p] > 32 and buf[p] != 58:
         p += 1
@@ -287,13 +287,13 @@ def _site(buf, at, probes):
 
 
 @numba.njit(**_QUICK)
-def _value(buf, at, printed, out, row, used):
+def _value(buf, at, printed, room, row, used):
     """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used.
 
-    `printed`: how it is printed, and of how many elements.
+    `printed`: how it is printed, and of how many elements; `room`: cells, values and elements.
     """
     kind, count = printed
-    cells, values = out.cells, out.values
+    cells, values, elements = room
     c = buf[at]
     if c == 34 and kind in (STRING, ANY):
         end = _string(buf, at + 1)
@@ -310,7 +310,7 @@ def _value(buf, at, printed, out, row, used):
     if kind >= ARRAY or (kind == ANY and c == 123):
         if c != 123:
             return -1, used
-        end, length, sort = _elements(buf, at + 1, kind & 15, count, out.elements, used)
+        end, length, sort = _elements(buf, at + 1, kind & 15, count, elements, used)
         values[row], cells[row, 0], cells[row, 1] = used, sort, length
         return end, used + length
     if kind == SYMBOL or (kind == ANY and c != 45 and not 48 <= c <= 57):
@@ -323,7 +323,7 @@ def _value(buf, at, printed, out, row, used):
 
 
 @numba.njit(**_QUICK)
-def _arguments(buf, at, probes, plan, out, filled):
+def _arguments(buf, at, names, plan, room, filled):
     """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
     of them are strings.
 
@@ -333,21 +333,22 @@ def _arguments(buf, at, probes, plan, out, filled):
     """
     first, last, tells = plan
     cell, used = filled
-    arguments, names = probes.arguments, probes.pool
+    arguments, pool = names
+    cells = room[0]
     texts = strings = 0
     prefixed = False
     for k in range(first, last):
         kind, start, length, count = arguments[k, 0], arguments[k, 1], arguments[k, 2], arguments[k, 3]
         for i in range(length):
-            if buf[at + i] != names[start + i]:
+            if buf[at + i] != pool[start + i]:
                 return -1, used, 0
         at += length
         if kind == ANY and buf[at] == 48 and buf[at + 1] == 120:
             prefixed = True
-        at, used = _value(buf, at, (kind, count), out, cell, used)
+        at, used = _value(buf, at, (kind, count), room, cell, used)
         if at < 0 or (buf[at] != 32 and buf[at] != 10):
             return -1, used, 0
-        if out.cells[cell, 0] == TEXT:
+        if cells[cell, 0] == TEXT:
             strings += 1
             texts += kind == ANY
         cell += 1
@@ -367,7 +368,10 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
     more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
     number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
     """
-    lines, cells, values, elements = out.lines, out.cells, out.values, out.elements
+    lines, head, cells, values, elements = out.lines, out.head, out.cells, out.values, out.elements
+    interned, room = (out.comms, out.flags, out.counts), (cells, values, elements)
+    sites, names = (probes.hashes, probes.rows, probes.pool), (probes.arguments, probes.pool)
+    site_plan, plan_rows, has_schema = probes.plan, probes.plans, probes.has_schema
     at, n, cell, used = start, 0, 0, 0
     while at < limit and n < len(lines):
         if cell + 128 > len(values) or used + 2048 > len(elements):
@@ -375,18 +379,18 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
         lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = at, OTHER, -1, cell
         end = -1
         if at + 40 < limit:
-            body = _context(buf, at, out, n)
+            body = _context(buf, at, interned, head, n)
             if body >= 0:
                 lines[n, 1] = CONTEXT
-                site, rest = _site(buf, body, probes)
+                site, rest = _site(buf, body, sites)
                 if site >= 0:
-                    plan = probes.plan[site]
-                    known = probes.has_schema[plan]
+                    plan = site_plan[site]
+                    known = has_schema[plan]
                     wide = buf[at + 23] == 32 and (buf[at + 25] == 91 or buf[at + 25] == 40)
                     if known == 2 or wide or is_decimal:
-                        first, last = probes.plans[plan, 0], probes.plans[plan, 1]
+                        first, last = plan_rows[plan, 0], plan_rows[plan, 1]
                         tells = known == 0 and not is_decimal
-                        end, more, strings = _arguments(buf, rest, probes, (first, last, tells), out, (cell, used))
+                        end, more, strings = _arguments(buf, rest, names, (first, last, tells), room, (cell, used))
                         if end >= 0:
                             lines[n, 1], lines[n, 2], lines[n, 4], lines[n, 5] = EVENT, site, plan, strings
                             cell += last - first

@@ -95,6 +95,11 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         )
     if request.figure:
         return _figure(request, files, schema, output)
+    return _print_all(request, files, schema, output, signals)
+
+
+def _print_all(request: _Asked, files: list[str], schema: Schema, output: Output, signals: Signals) -> int:
+    """Print the records of all files."""
     status, counts = DONE, Counts()
 
     def write(text: str) -> None:

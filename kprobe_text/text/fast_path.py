@@ -108,6 +108,7 @@ class FastPath:
         """Build events from the next line on; False if there came one that isn't an event, followed by a record."""
         columns, seconds, places, rows = self._columns, self._seconds, self._places, self._rows
         new, event, append = _new, Event, records.append
+        clock, group, instance = "time", "", ""
         at, reach, longest = self._position, self.reach, self.longest
         index = start = self._index
         stop = min(start + _BATCH, len(rows))
@@ -134,19 +135,20 @@ class FastPath:
                     break
                 fields, complete, guessed = found
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
-            stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
+            timestamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
-            begin = at
+            start_of_line = at
             at += len(raw)
             if opens and opens in rest:
                 reach = at + longest
-            # what Event(…) does, at less than half the cost
+            forgeable = start_of_line < reach
+            # what Event(…) does, at less than half the cost; a test holds that these are its fields, in their order
             append(
                 new(
                     event,
                     (
-                        task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", raw, complete,
-                        guessed, "", "", begin < reach,
+                        task, pid, cpu, flags, timestamp, name, address, caller, fields, tgid, clock, raw, complete,
+                        guessed, group, instance, forgeable,
                     ),
                 )
             )  # fmt: skip
