@@ -8,18 +8,14 @@ import pyarrow as pa
 
 from kprobe_text.text import parse_format
 from kprobe_text.text.arguments import arguments_of
-from kprobe_text.text.descriptions import Formats
+from kprobe_text.text.descriptions import Formats, format_text
 
 
 def declared_types(formats: Formats | None, name: str) -> Mapping[str, pa.DataType]:
     """Give the types of an event's arguments; none without a format that can be read."""
-    text = None
-    if formats is not None:
-        text = formats(name) if callable(formats) else formats.get(name)
-    if text is None:
-        return {}
+    text = format_text(formats, name)
     try:
-        form = parse_format(text)
+        form = parse_format(text or "")
     except ValueError:
         return {}
     arguments = arguments_of(form.print_fmt)
@@ -28,9 +24,9 @@ def declared_types(formats: Formats | None, name: str) -> Mapping[str, pa.DataTy
     fields = {field.name: field for field in form.fields}
     types = {}
     for argument, printed in arguments.items:
-        one = printed.strip("{}").partition(",")[0]
+        element = printed.strip("{}").partition(",")[0]
         count = printed.count(",") + 1
-        if '"' in one or "'" in one or one == "%pS":
+        if '"' in element or "'" in element or element == "%pS":
             kind = pa.string()
         elif argument in fields:
             field = fields[argument]

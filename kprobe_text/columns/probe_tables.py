@@ -10,7 +10,7 @@ import numpy as np
 from kprobe_text.columns import text_scan
 from kprobe_text.text import Event, defined_name, parse_format
 from kprobe_text.text.arguments import Arguments, arguments_of, is_seal
-from kprobe_text.text.descriptions import Formats, definition_of
+from kprobe_text.text.descriptions import Formats, definition_of, format_text
 
 _SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
 _PLANS: Final = 1024
@@ -155,7 +155,7 @@ class ProbeTables:
         return at, number - (1 << 64) if number >> 63 else number, int(signed)
 
     def _schema(self, name: str) -> tuple[Arguments | None, int]:
-        if (text := text_of(self._formats, name)) is not None:
+        if (text := format_text(self._formats, name)) is not None:
             try:
                 arguments = arguments_of(parse_format(text).print_fmt)
             except ValueError:
@@ -165,13 +165,6 @@ class ProbeTables:
         defined = self._definitions.get(name)
         definition = definition_of(defined) if defined is not None else None
         return (definition.wide, DEFINED) if definition is not None else (None, NO_SCHEMA)
-
-
-def text_of(formats: Formats | None, name: str) -> str | bytes | None:
-    """Give the text of an event's format file."""
-    if formats is None:
-        return None
-    return formats(name) if callable(formats) else formats.get(name)
 
 
 def _kind(printed: str) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The columns before an event's name (who, when and where) in each layout, with caches for what repeats."""
+"""The columns before an event's name in each layout -> task, pid, CPU, flags and time, with caches for what repeats."""
 
 import re
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -26,14 +26,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Columns: TypeAlias = tuple[str, int, int | None, int, str]
-"""Task, pid, tgid, CPU and flags."""
+"""Task, pid, tgid, CPU, flags."""
 
 Context: TypeAlias = tuple[str, int, int | None, int, str, int, Clock]
-"""The same, the timestamp and what it counts."""
+"""Task, pid, tgid, CPU, flags, timestamp, and what that counts."""
 
 
 class GraphContext(NamedTuple):
-    """What a line of a function_graph says before the call; None is what it doesn't say."""
+    """What a line of a function_graph says before the call; what it doesn't say is None."""
 
     task: str | None
     pid: int | None
@@ -43,7 +43,7 @@ class GraphContext(NamedTuple):
 
 
 def keep(table: dict[K, V], key: K, value: V) -> V:
-    """Put a row into a table, and empty that first if it is full."""
+    """Put a row into a table, which is emptied first if it is full."""
     if len(table) >= _ROWS:
         table.clear()
     table[key] = value
@@ -60,7 +60,7 @@ class Contexts:
         self.seconds: dict[bytes, int] = {}
 
     def read(self, line: re.Match[bytes]) -> Context:
-        """Read the context of a line in any layout with one but GRAPH, whose context may lack parts."""
+        """Read the context of a line in any layout that has one, but GRAPH: see `graph`."""
         layout = line.re
         if layout is STANDARD:
             columns = self.columns(line["columns"])
@@ -117,7 +117,7 @@ class Contexts:
         return keep(self.seconds, text, int(text) * 1_000_000_000) if known is None else known
 
     def _time_of(self, line: re.Match[bytes]) -> tuple[int, Clock]:
-        """Read the time of a report; without a fraction it is as the buffer has it, in whichever unit."""
+        """Read the time of a report; without a fraction it is the buffer's own number, in whatever unit."""
         seconds, fraction = line.group("seconds", "fraction")
         return (int(seconds), "count") if fraction is None else (self._time(seconds, fraction), "time")
 
@@ -132,17 +132,22 @@ def _verbose(line: re.Match[bytes]) -> Context:
 
 
 def decimal(line: re.Match[bytes]) -> bool | None:
-    """Say whether the column of the pid has the width that only kernels have which print no hexadecimal without 0x.
+    """Say whether the pid's column is wide, as on kernels that print every hexadecimal number with 0x.
 
-    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has no
-    such column.
+    It has 5 characters up to 4.19 and 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has
+    no such column.
     """
     if line.re is STANDARD:
-        return line["columns"][23:24] == b" " and line["columns"][25:26] in (b"[", b"(")
+        return has_wide_pids(line["columns"])
     if line.re is LATENCY:
         # here the CPU's number follows, 3 wide
         return line["task_pid"][15:16] == b" " and line.end("cpu") - line.start() >= 20
     return False if line.re in (REPORT, REPORT_LATENCY) else None
+
+
+def has_wide_pids(columns: bytes) -> bool:
+    """Say the same of the columns of the standard layout."""
+    return columns[23] == 32 and columns[25] in b"[("
 
 
 def is_graph(line: re.Match[bytes]) -> bool:

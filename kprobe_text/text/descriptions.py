@@ -16,6 +16,13 @@ from kprobe_text.text.layout import BARE, GRAPH, LATENCY
 from kprobe_text.text.records import NONE, CodeAddress, Record, Value
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
+"""The text of each event's format file, by the event's name."""
+
+
+def format_text(formats: Formats | None, name: str) -> str | bytes | None:
+    """Give the text of an event's format file; None if there is none."""
+    return None if formats is None else formats(name) if callable(formats) else formats.get(name)
+
 
 # a field that is shorter has no room for what looks like a record
 _ROOM: Final = 32
@@ -256,21 +263,19 @@ class Descriptions:
         """Give what is known of an event."""
         if (known := self._known.get(name)) is not None:
             return known
-        return keep(self._known, name, self._found(name, self._defined.get(name)))
+        return keep(self._known, name, self._describe(name, self._defined.get(name)))
 
-    def _found(self, name: str, definition: Definition | None) -> Description:
-        text = None
-        if self._formats is not None:
-            text = self._formats(name) if callable(self._formats) else self._formats.get(name)
-        found = _UNKNOWN if text is None else _formatted(text)
+    def _describe(self, name: str, definition: Definition | None) -> Description:
+        text = format_text(self._formats, name)
+        known = _UNKNOWN if text is None else _formatted(text)
         if definition is None:
-            return found
-        if found.arguments is None:
+            return known
+        if known.arguments is None:
             wide = definition.wide
-            return found._replace(arguments=wide, definition=definition, room=definition.room, shown=_strings(wide))
-        if found.arguments.names != definition.wide.names:
-            return found
-        return found._replace(arguments=found.arguments.sealed(definition.wide), room=definition.room)
+            return known._replace(arguments=wide, definition=definition, room=definition.room, shown=_strings(wide))
+        if known.arguments.names != definition.wide.names:
+            return known
+        return known._replace(arguments=known.arguments.sealed(definition.wide), room=definition.room)
 
 
 def _room(arguments: Arguments) -> Room:
