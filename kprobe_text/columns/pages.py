@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kprobe_text.columns.column_types import ARGUMENT, EVENT, LABEL, array, escaped
+from kprobe_text.columns.column_types import ARGUMENT, EVENT, LABEL, array, escaped, integer_of
 from kprobe_text.columns.column_types import plain as plain_value
 from kprobe_text.columns.compiled_pass import bits, labelled
 from kprobe_text.columns.compiled_pass import numbers as column_of
-from kprobe_text.columns.declared_types import integer_of
 from kprobe_text.columns.merge import merged
 from kprobe_text.columns.page_scan import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe_text.columns.rows import Rows, stem

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kprobe_text.columns.declared_types import declared_types
+from kprobe_text.columns.column_types import declared_types
 from kprobe_text.columns.merge import merged
 from kprobe_text.columns.rows import Rows
 from kprobe_text.text import Event, Parser, Record

@@ -13,8 +13,6 @@ from kprobe_text.text import Header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
     from kprobe_text.text import Record
@@ -100,15 +98,25 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
 
 def _print_all(request: _Asked, files: list[str], schema: Schema, output: Output, signals: Signals) -> int:
     """Print the records of all files."""
-    status, counts = DONE, Counts()
+    status, counts, shape, label = DONE, Counts(), SHAPES[request.format], ""
 
     def write(text: str) -> None:
         output.write(text.encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
 
+    def show(records: list[Record]) -> None:
+        lines = []
+        for record in records:
+            if not isinstance(record, Header):
+                counts.add(record)
+                lines.append(shape(record, label))
+        if lines:
+            write("".join(lines))
+
     write(title(request.format))
     for file in files:
+        label = file if len(files) > 1 else ""
         try:
-            _parse(file, SHAPES[request.format], schema, file if len(files) > 1 else "", counts, write)
+            read(file, schema, show)
         except BrokenPipeError:
             raise
         except (OSError, NotText) as error:
@@ -140,29 +148,6 @@ def _figure(request: _Asked, files: list[str], schema: Schema, output: Output) -
 
     figure, as_json = figure_of(request.figure, request.of), request.format == "ndjson"
     return show(files, figure, schema, output, as_json=as_json, tells=True)
-
-
-def _parse(
-    file: str,
-    shape: Callable[[Record, str], str],
-    schema: Schema,
-    label: str,
-    counts: Counts,
-    write: Callable[[str], None],
-) -> None:
-    """Print the records of one file."""
-
-    def show(records: list[Record]) -> None:
-        lines = []
-        for record in records:
-            if isinstance(record, Header):
-                continue
-            counts.add(record)
-            lines.append(shape(record, label))
-        if lines:
-            write("".join(lines))
-
-    read(file, schema, show)
 
 
 def _read(argv: list[str]) -> _Asked:

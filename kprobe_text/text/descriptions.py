@@ -24,7 +24,7 @@ def format_text(formats: Formats | None, name: str) -> str | bytes | None:
     return None if formats is None else formats(name) if callable(formats) else formats.get(name)
 
 
-# a field that is shorter has no room for what looks like a record
+# a shorter field has no room for what looks like a record
 _ROOM: Final = 32
 
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
@@ -37,9 +37,9 @@ _PRINTED = re.compile(r"\b(\w++)=%[-+ #0]*+[0-9.*]*+[hlLzq]*([a-zA-Z])")
 # of 64 bits: the kernel takes no more
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]{1,16}|[1-9][0-9]{0,19}|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
-# what a string has no room for a record in: a task's name, and what the definition itself says
+# strings without room for a record: a task's name, and what the definition itself says
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
-# What each probe's event has, with option fields, too.
+# What every probe's event has, even with option fields.
 PLACED: Final = re.compile(rb": +(?:\(|__probe_)")
 # A longer record may have been broken off behind its strings: at 4096 bytes, or at 8192 since 6.8.
 WHOLE: Final = 3900
@@ -54,7 +54,7 @@ _RECENT: Final = re.compile(r"0x|'|%pS|\{|=")
 
 
 class Room(NamedTuple):
-    """What room the strings of an event have to imitate the end of their record, and further records.
+    """What room the strings of an event have to imitate the end of their record and further records.
 
     ``strings``: how many there are.  ``is_open``: one that is long enough has no seal behind it; ``is_open_bare``: one
     of any length has none, and where lines have no columns a task's name is long enough.  ``seal`` is what only a
@@ -107,7 +107,7 @@ class Definition(NamedTuple):
 
 
 def defined_name(definition: str) -> str:
-    """Give the name of the event that a definition makes; empty if it isn't said and can't be told."""
+    """Give the name of the event that a definition makes; empty if it has none and the kernel's can't be told."""
     words = definition.split()
     event = _EVENT.fullmatch(words[0]) if words else None
     if event is None:
@@ -122,7 +122,7 @@ def defined_name(definition: str) -> str:
 
 
 def _long(text: str) -> int | None:
-    """Give a number as kstrtol() reads it, 0 before octal digits; None if it is none, or too large for a long."""
+    """Give a number as kstrtol() reads it, 0 before octal digits; None if it isn't one, or too large for a long."""
     found = _LONG.fullmatch(text)
     if found is None:
         return None
@@ -193,7 +193,7 @@ def definition_of(text: str) -> Definition | None:
 
 
 class Description(NamedTuple):
-    """What is known of an event: all that it is by default is nothing.
+    """What is known of an event; by default nothing.
 
     ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
     ``signed`` name fields of a format. ``shown`` are the names that are printed, and whether each is a string's; None
@@ -212,11 +212,11 @@ _UNKNOWN: Final = Description()
 
 
 class Site(NamedTuple):
-    """What ``name: (place)`` says: constant for each probe, and known from the first line on.
+    """What ``name: (address)`` says: constant for each probe, and known from the first line on.
 
-    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could write the look of its
-    end and of further records: "" if none could, else what is in all records of which one could; of a single character
-    if one could wherever that is.
+    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could imitate the record's end
+    and further records: "" if none could, else what every such record contains; a single character if one could
+    wherever that stands.
     """
 
     name: str
@@ -233,15 +233,15 @@ class Site(NamedTuple):
     is_quoted: bool = False
 
     def imitates(self, line: re.Match[bytes], record: Record) -> bool:
-        """Say whether a string in a record of it could have written the look of its end and of further records."""
+        """Say whether a string in a record of it could imitate the record's end and further records."""
         if not getattr(record, "complete", True) and (self.arguments is not None or self.address is not None):
-            return True  # it isn't what is known of it
+            return True  # it doesn't fit what is known of the event
         room = self.room
         if room.is_open or (room.is_open_bare and line.re in (BARE, GRAPH)):
             return not self.is_quoted or b'"' in record.raw
         if room.seal is None:
             return False
-        # where columns begin with a blank, none can be taken for the quote that opens a string
+        # where columns begin with a blank, no column can be taken for the quote that opens a string
         may_hold = self.address is not None and line.re is not LATENCY
         body = record.raw[line.start("rest") - line.start() :]
         return not room.is_settled(body, len(record.raw), may_hold=may_hold)

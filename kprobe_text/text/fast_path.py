@@ -1,4 +1,7 @@
-"""The lines that make up most of a trace, probes' events in the usual layout, read many at once for speed."""
+"""The fast way to read: runs of probes' lines in the standard layout, which make up most of a trace, many at once.
+
+It gives the records that `record_builder` gives, and leaves to that every line that isn't plain.
+"""
 
 from io import BytesIO
 from typing import Final, TypeAlias
@@ -10,28 +13,25 @@ from kprobe_text.text.layout import PROBE_LINE, STANDARD
 from kprobe_text.text.record_builder import Known, RecordBuilder
 from kprobe_text.text.records import NONE, CodeAddress, Event, Record, Value
 
-# So much text is cut into lines at once, and so many lines are read at once.
+# How much text is cut into lines at once, and how many lines are read at once.
 _WINDOW: Final = 1 << 13
 _BATCH: Final = 512
 
-# How many texts of arguments are kept with what they say, for all events, how long they are at most, and for how many
-# lines: what a system does changes. About 1 MB.
+# How many texts of arguments are kept with their values, for all events; how long they may be; and for how many lines
+# they are kept, as what a system does changes. About 1 MB.
 _KNOWN: Final = 2048
 _LENGTH: Final = 160
 _LINES: Final = 1 << 16
 
-# How many rows a table has at most.
-_ROWS: Final = 2048
-
 _new = tuple.__new__
 
-# name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site,
-# and what is in all records that hold a string (see Site)
+# name, address, caller, the arguments' reader if nothing else matters, the texts that were read before, the site, and
+# what every record with a string contains (see Site)
 _Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site, str]
 
 
 def _alone(read: Reader, opens: str) -> Reader:
-    """Give what reads arguments in which there is no other record."""
+    """Make a reader that refuses arguments which may hold another record."""
 
     def alone(text: str) -> dict[str, Value] | None:
         return None if opens in text else read(text)
@@ -40,10 +40,10 @@ def _alone(read: Reader, opens: str) -> Reader:
 
 
 class FastPath:
-    """Does what `RecordBuilder.record` does, with all that repeats from tables.
+    """Does what `RecordBuilder.record` does, and takes from tables what repeats.
 
-    Text is read as Latin-1, a character for each byte, which is quicker than bytes are. ``reach`` is how far in the
-    text the strings of what was read may go on: ``longest`` bytes from a record's beginning.
+    Text is read as Latin-1, one character for each byte, which is faster than bytes. ``reach`` is how far in the text
+    the strings of earlier records may go on: ``longest`` bytes from the end of a record.
     """
 
     __slots__ = (
@@ -63,17 +63,17 @@ class FastPath:
         self.begin()
 
     def opens(self, site: bytes) -> str:
-        """Return what is in all records of ``name: (place)`` with a string that could be more records; "" if none."""
+        """Return what every record of ``name: (address)`` contains whose string could imitate records; "" if none."""
         return self._builder.site(site).opens
 
     def begin(self) -> None:
-        """Forget the text that was cut into lines: another one comes."""
+        """Forget the lines of the last text: another text comes."""
         self._rows: list[tuple[str, str, str, str, str]] = []
         self._raws: list[bytes] = []
         self._index = self._position = 0
 
     def read(self, text: bytes, position: int, limit: int, records: list[Record]) -> int:
-        """Read lines as long as each is a probe's event, and the next as well; say where that ends."""
+        """Read lines while each is a probe's event and so is the next; return where they end."""
         while self._cut(text, position, limit):
             if not self._rows[self._index][3] or not self._events(text, limit, records):
                 return self._position
@@ -81,15 +81,13 @@ class FastPath:
         return position
 
     def _cut(self, text: bytes, position: int, limit: int) -> bool:
-        """Have lines from a position on; False if there aren't two of them."""
+        """Cut the text into lines from a position on; False if there are fewer than two."""
         while self._position < position and self._index < len(self._raws):
             self._position += len(self._raws[self._index])
             self._index += 1
         if self._position != position or self._index + 1 >= len(self._rows):
             end = limit if limit - position <= _WINDOW else text.rfind(b"\n", position, position + _WINDOW) + 1
-            if (
-                not end or text.find(b"\n", position, end - 1) < 0
-            ):  # without an end: a line longer than any kernel prints
+            if not end or text.find(b"\n", position, end - 1) < 0:  # no end: a line longer than any kernel prints
                 return False
             piece = text[position:end]
             self._rows = PROBE_LINE.findall(piece.decode("latin-1"))
@@ -105,7 +103,7 @@ class FastPath:
     def _events(  # noqa: C901 - calls cost as much as what they would do
         self, text: bytes, limit: int, records: list[Record]
     ) -> bool:
-        """Build events from the next line on; False if there came one that isn't an event, followed by a record."""
+        """Build events from the next line on; False at a line that isn't an event followed by a record."""
         columns, seconds, places, rows = self._columns, self._seconds, self._places, self._rows
         new, event, append = _new, Event, records.append
         clock, group, instance = "time", "", ""
@@ -164,13 +162,13 @@ class FastPath:
         return index == stop
 
     def _arguments(self, place: _Place, context: str, rest: str) -> Known | None:
-        """Read arguments of which more is to be known than their types; None if they can't be read to the end."""
+        """Read arguments whose types alone don't settle them; None if they can't be read to the end."""
         _, address, _, _, known, site, _ = place
         if address is None:
             return None
         columns = context.encode("latin-1")
         if len(site.opens) > 1 and site.opens in rest:
-            return None  # there may be another record in it, which would have the seal
+            return None  # another record may be in it, and have the seal
         found = self._builder.arguments(site, columns, rest.encode("latin-1"))
         if found is not None and not found[1]:
             return None  # a string may go on in what follows

@@ -1,4 +1,4 @@
-"""How many lines a record takes: its own, those of its stack, and those that a string of it holds."""
+"""Records of several lines: those that a stack has, and those that a string holds."""
 
 import re
 from collections.abc import Mapping
@@ -30,18 +30,18 @@ from kprobe_text.text.prefix import form_of
 from kprobe_text.text.record_builder import RecordBuilder
 from kprobe_text.text.records import Bare, BareMarker, Event, Marker, Record
 
-# The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
-# print records have no such bound.
+# The kernel prints a record into a buffer of one page, since 6.8 of 8 KiB: nothing longer is one record. Other programs
+# that print records have no such limit.
 LONGEST: Final = 16384
 
-# Where it is full.
+# How many bytes fill that buffer.
 FULL: Final = (4096, 8192)
 
-# How many records of an event may turn out to be broken off before such records are no longer waited for, and of all.
+# How many records of one event, and of all, may turn out to be broken off before nobody waits for their end any more.
 _PATIENCE: Final = 3
 _PATIENCE_ALL: Final = 64
 
-# How many bytes may be read again to find the end of a record among lines that look like records.
+# How many bytes may be read again in search of a record's end among lines that look like records.
 _AGAIN: Final = 16384
 
 _TEXT: Final = frozenset({"text"})
@@ -51,10 +51,11 @@ Layouts: TypeAlias = tuple[re.Pattern[bytes], ...]
 
 
 class MultilineReader:
-    """Reads records that aren't followed by another of their layout at once.
+    """Reads records whose next line is no record of the same layout.
 
-    Only a string holds a newline. One in quotes goes on to its end; one without goes on where arguments of its event
-    follow, or where it is the last. A line that is a record by itself, in any layout, ends what has no open quote.
+    Only a string holds a newline. A quoted string goes on to its closing quote; one without quotes goes on while
+    arguments of its event follow, or if it is the last. A line that is a record by itself, in any layout, ends a record
+    without an open quote.
     """
 
     __slots__ = ("_builder", "broken")
@@ -65,20 +66,20 @@ class MultilineReader:
         """How many records of each event had a string without an end."""
 
     def foreign(self, text: bytes, position: int, limit: int, family: Layouts) -> re.Pattern[bytes] | None:
-        """Say in which layout that isn't of a text's family a line is a record by itself; None if in none.
+        """Give the layout outside a text's family in which a line is a record by itself; None if there is none.
 
-        In a text without context no line has one, whatever a mark holds.
+        In a text without context there is none, whatever a mark holds.
         """
         for layout in () if family in ((BARE,), ANY) else ANY:
             line = layout.match(text, position, limit)
-            # nothing but bars make a line look like one of a function_graph
+            # bars alone make a line look like one of function_graph, so it must be readable, too
             if line is not None and (layout is not GRAPH or self._builder.record(line, line["rest"], line[0])):
                 return layout
         return None
 
     def _starts(self, text: bytes, position: int, limit: int, layout: re.Pattern[bytes], family: Layouts) -> bool:
         """Say whether a line looks like the beginning of a record."""
-        if any(one.match(text, position, limit) for one in family):
+        if any(member.match(text, position, limit) for member in family):
             return True
         if layout is BARE and BARE.match(text, position, limit):
             return True
@@ -96,7 +97,7 @@ class MultilineReader:
     def record(
         self, line: Match, text: bytes, limit: int, family: Layouts, *, whole: bool, final: bool
     ) -> Record | None:
-        """Read the record that begins with a line; None if the text must go on first.
+        """Read the record that begins with a line; None if that takes more text.
 
         ``whole``: the text may end here for good; ``final``: it does. ``family`` are the layouts of its lines.
         """
@@ -105,7 +106,7 @@ class MultilineReader:
             if (last := self._last_frame(line, text, limit)) == limit and not whole:
                 return None
             record = self._builder.record(line, text[body : last - 1], text[line.start() : last])
-            if record is not None:  # else it is what a mark in a function_graph begins with
+            if record is not None:  # else a mark in a function_graph begins like a stack
                 return record
         has_quotes, is_mark, shown = self._kind(line)
         if has_quotes:
@@ -135,10 +136,7 @@ class MultilineReader:
         return end
 
     def _kind(self, line: Match) -> tuple[bool, bool, Mapping[str, bool] | None]:
-        """Say whether a line's strings have quotes, whether it is a mark, and else what `lines_taken` asks for.
-
-        A line without strings has no argument that is one.
-        """
+        """Say whether a line's strings have quotes, whether it is a mark, and otherwise what `lines_taken` needs."""
         name, rest = line["site"], line["rest"]
         if is_graph(line) or CALL.match((name or b"") + rest) is not None:
             return True, False, None
@@ -154,7 +152,7 @@ class MultilineReader:
         return False, False, site.shown
 
     def _alone(self, line: Match, text: bytes, end: int) -> Record:
-        """Read a record of as many lines as are known to be its own."""
+        """Read a record whose last line is known."""
         start, body = line.start(), line.start("rest")
         record = self._builder.record(line, text[body : end - 1], text[start:end])
         if record is not None:
@@ -214,14 +212,14 @@ class MultilineReader:
         return self._builder.uncertain(line, text[body : end - 1], text[start:end])
 
     def _is_patient(self, site: bytes) -> bool:
-        """Say whether a record of an event is waited for whose string has no end yet."""
+        """Say whether to wait for the end of a string in a record of this event."""
         return self.broken.get(site, 0) < _PATIENCE and sum(self.broken.values()) < _PATIENCE_ALL
 
     def _torn(self, line: Match, text: bytes, end: int) -> int:
-        """Say where the kernel broke a record off for want of room; 0 if it didn't.
+        """Say where the kernel broke a record off because it didn't fit; 0 if it didn't break it off.
 
-        It leaves out what doesn't fit, the newline too, so the next record follows on the same line: at the end of a
-        buffer of one or two pages, or earlier where a long string would have come
+        What doesn't fit is left out, even the newline, so the next record follows on the same line: at the end of a
+        buffer of one or two pages, or earlier where a long string would have followed
         (fixtures/text/6.1/02_comms.trace: 4095 bytes).
         """
         start, body = line.start(), line.start("rest")
@@ -246,7 +244,7 @@ class MultilineReader:
 
 
 def doubted(record: Record, first: Record | None) -> Record:
-    """Mark the strings of a record of several lines as guesses, if its first line could be all of it."""
+    """Mark the strings of a record of several lines as guesses if its first line could be the whole record."""
     if first is None or not isinstance(record, (Event, Bare)) or len(record.raw) == len(first.raw):
         return record
     strings = (name for name, value in record.fields.items() if isinstance(value, (str, tuple)))

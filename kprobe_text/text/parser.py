@@ -1,4 +1,4 @@
-"""The text of a trace, in chunks of any size -> records."""
+"""The text of a trace, in chunks of any size -> records: which line is what, in which layout, and where records end."""
 
 import re
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ from kprobe_text.text.prefix import Prefixes, form_of
 from kprobe_text.text.record_builder import Learned, RecordBuilder
 from kprobe_text.text.records import Event, Header, Record, StackTrace, Unparsed, unfinished
 
-# Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
+# Input without a newline for this long is no text; it is passed on in pieces instead of being gathered.
 _LONGEST_LINE: Final = 1 << 20
 
 
@@ -71,25 +71,25 @@ class State(NamedTuple):
 class Parser:
     """Turns the text of ``trace`` or ``trace_pipe`` into records; drops nothing and raises nothing, whatever the text.
 
-    ``formats`` gives the text of the format file by an event's name (a mapping, or a function that returns None for an
-    event without one): with it the arguments have their types and strings are exact. It is asked once for each name.
-    ``definitions`` are lines of kprobe_events or as they were written to it, for events without a format: they say the
-    same, but for the base of unsigned numbers up to 4.19, which is known when some other argument has told.
+    ``formats`` gives the text of an event's format file by its name (a mapping, or a function that returns None where
+    there is none), and is asked once for each name: with a format, arguments have their types and strings are exact.
+    ``definitions`` are lines of kprobe_events, as read from it or written to it, for events without a format. They say
+    the same, except the base of unsigned numbers up to 4.19, which other arguments may show.
 
-    A record may go on in the next line, when a string holds a newline, so the last record is held back, if it has a
-    string, until more text comes or ``close`` is called. With ``live``, text that ends with a newline is taken to end
-    with a record, as what one read(2) of trace_pipe returns does: then nothing that is complete is held back. Without
-    it the records don't depend on how the text was cut (lines of over 1 MiB apart).
+    A string can hold a newline, so a record with a string may go on in the next line: the last one is held back until
+    more text comes or ``close`` is called. With ``live``, text that ends with a newline ends with a record, as what one
+    read(2) of trace_pipe returns does: then nothing complete is held back. Without it the records don't depend on how
+    the text was cut (except lines of over 1 MiB).
 
-    A string with a newline is rejoined if what follows doesn't look like a new record; if the string's end is missing,
-    also if it does, up to 16 KiB. So a program can't forge a record by opening a file with a strange name, unless it
-    also imitates the end of its own: then the text is the same as that of two records. These are read, and are
-    ``forgeable``, as all are that begin within a record's length of one with a string, or of one that isn't what is
-    known of it. Not so if a number follows the last string, of 28 bits or more, that is in the definition and nobody
-    else knows (``seal=\\0x5eed1e55:x64``), and the record holds it, once; nor with ``settled``, by which the caller
-    says that such records were counted, and are as many as the kernel says.
+    Lines that don't look like a new record are joined to a string that has a newline; if the string has no end, up to
+    16 KiB of other lines are, too. So to forge a record, a program must also imitate the end of its own: that text is
+    the same as that of two records. Both are read, and are ``forgeable``, as is every record that begins within the
+    length of a record after one with a string, or after one that doesn't fit what is known of its event. A seal
+    prevents that: a number of 28 bits or more in the definition, behind the last string, that nobody else knows
+    (``seal=\\0x5eed1e55:x64``), if the record holds it once. So does ``settled``: the caller has counted the records,
+    and there are as many as the kernel says.
 
-    What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
+    What stands before each line of a quoted trace is taken off, and put back into ``raw`` (see prefix).
     """
 
     __slots__ = (
@@ -150,20 +150,20 @@ class Parser:
 
     @property
     def state(self) -> State | None:
-        """What was learned of a text so far, if all that follows can be read with that alone; else None."""
+        """What was learned of the text so far, if that is enough to read what follows; else None."""
         if not self.is_usual or self._buffer:
             return None
         return State(self._phase, tuple(sorted(self._multiline.broken.items())), self._builder.learned)
 
     def resume(self, state: State) -> None:
-        """Go on where another parser of the same text was, whose state this is."""
+        """Go on where another parser of the same text had this state."""
         self._begin()
         self._phase, self._builder.learned, self._multiline.broken = state.phase, state.learned, dict(state.broken)
         self._family, self._has_context = family(STANDARD), True
 
     @property
     def is_usual(self) -> bool:
-        """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
+        """Whether the text is in the standard layout, so that a probe's line followed by another is a record."""
         return self._is_plain and not self._prefixes
 
     @property
@@ -176,7 +176,7 @@ class Parser:
         return self._builder.is_decimal
 
     def _records(self, *, final: bool) -> list[Record]:
-        """Read what there is, also what stands behind prefixes of a form that wasn't known before."""
+        """Read what there is, and read again what has prefixes of a form that wasn't known before."""
         records = self._prefixes.whole(self._read(final=final))
         while self._prefixes.is_new:
             self._buffer, self._family, self._has_context = self._prefixes.again(self.take_back()), ANY, False
@@ -186,7 +186,7 @@ class Parser:
     def _read(self, *, final: bool) -> list[Record]:
         text = self._buffer
         limit = text.rfind(b"\n") + 1
-        # where the text may end for good: then what stands before it is all there is
+        # whether the text may end here for good: then no record waits for more
         whole = final or (self._live and limit == len(text) and not self._prefixes.tail)
         records: list[Record] = []
         position = 0
@@ -229,29 +229,29 @@ class Parser:
         return self._multiline.record(line, text, limit, self._family, whole=whole, final=final)
 
     def _is_short(self, text: bytes, position: int, limit: int) -> bool:
-        """Say whether what is there may be the beginning of a task's name, whose line isn't all there yet."""
+        """Say whether this may be the beginning of a task's name, whose line isn't complete yet."""
         return text.find(b"\n", position + NAME, limit) < 0 and len(text) - position < _LONGEST_LINE
 
     def _doubt(self, end: int, record: Record) -> None:
-        """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
+        """Note that a line which isn't understood may be all that is seen of a mark."""
         if not isinstance(record, Unparsed) or self._counted:
             return
         if RAW_MARK.search(record.raw) is not None or not is_foreign(record.raw):
             self._reach_from(end)
 
     def _reach_from(self, end: int) -> None:
-        """Note that the string of a record may go on behind its end, or that of one which began within it."""
+        """Note that a string of a record, or of one that began within it, may go on behind its end."""
         self.fast_path.reach = end + (FULL[-1] if self._layout in TRACEFS else LONGEST)
 
     def _marked(self, text: bytes, position: int, record: Record) -> Record:
-        """Mark a record that begins where the string of one before may go on, or its own, or that is a task's name."""
+        """Mark a record that may be part of an earlier record's string, or of a task's name."""
         if isinstance(record, (Header, Unparsed)):
             return record
         is_named = getattr(record, "task", None) is None and NAMED.match(text, position) is not None
         return record._replace(forgeable=True) if is_named or position < self.fast_path.reach else record
 
     def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
-        """Keep what isn't read yet, but for what is no text."""
+        """Keep what isn't read yet, unless it is no text."""
         if position >= limit:
             while len(text) - position >= _LONGEST_LINE:
                 records.append(Unparsed(text[position : position + _LONGEST_LINE]))
@@ -261,10 +261,10 @@ class Parser:
         self._scanned = max(0, limit - position)
 
     def _other(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None]:
-        """Read a line that isn't in the layout of those before it.
+        """Read a line that isn't in the layout of the lines before it.
 
-        Returns where it ends, and its record. Without a record: the same position if the layout was changed, or
-        -position - 1 if the text must go on before the line can be understood.
+        Returns where it ends, and its record. Without a record: the same position if the layout has changed, or
+        -position - 1 if more text is needed to understand the line.
         """
         end = text.index(b"\n", position) + 1
         raw = text[position:end]
@@ -297,14 +297,14 @@ class Parser:
         return end, Unparsed(raw)
 
     def _another(self, text: bytes, position: int, limit: int) -> re.Pattern[bytes] | None:
-        """Say which layout other than that of the lines before it a line is in; None if in none."""
+        """Give the layout of a line that isn't in the layout of the lines before it; None if it has none."""
         for layout in self._family if self._has_context else (*self._family, BARE):
             if layout is not self._layout and layout.match(text, position, limit):
                 return layout
         return self._multiline.foreign(text, position, limit, self._family)
 
     def _settle(self) -> None:
-        """Note that there has been a record: what may follow is in a layout of the same family."""
+        """Note that there was a record: what follows is in a layout of the same family."""
         is_first = self._phase is Phase.HEADER
         self._phase = Phase.MIXED if self._phase in _HAS_CODED else Phase.LINES
         if not self._has_context and (self._layout is not BARE or is_first):
@@ -312,12 +312,12 @@ class Parser:
             self._family = family(self._layout)
 
     def _is_quoted(self, raw: bytes) -> bool:
-        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        """Say whether the line has a prefix; records without name and columns are not searched for one."""
         is_plain = self._phase in _HAS_CODED or (self._layout is PERF and raw[:1] == b"\t")
         return not is_plain and self._prefixes.find(raw)
 
     def _is_another(self, line: Match) -> bool:
-        """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
+        """Say whether a first line in the standard layout is trace-cmd's, which pads names, or has a prefix."""
         is_first = self._layout is STANDARD and self._family is ANY
         if not is_first or b"\n" in line["columns"]:  # a prefix stands on one line
             return False
