@@ -1,4 +1,4 @@
-"""The lines that the compiled pass has read, as tables."""
+"""The lines that `text_scan` has read -> tables."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class CompiledPass:
         self._names: dict[tuple[Any, ...], Any] = {}  # texts as a column: making one costs as much as a hundred rows
 
     def load(self, text: bytes) -> None:
-        """Take a text; what was read of another is no longer at hand."""
+        """Take a text, and forget the last one."""
         self._buffer = np.frombuffer(text + bytes(64), np.uint8)
 
     def scan(self, start: int, limit: int, is_decimal: bool) -> tuple[Any, Any, int]:
-        """Read lines; return where each begins, which are read whole with another after them, and how far it came."""
+        """Read lines; return where each begins, which were read whole with a record after them, and how far it came."""
         for table, count in zip(self._interned, self._counts, strict=True):
             if count * 4 > len(table):
                 table[:] = 0
@@ -70,7 +70,7 @@ class CompiledPass:
         return self._lines[:count, 0], good, reached
 
     def _are_sealed(self, count: int) -> Any:
-        """Say of each line whether it has the seal that its definition says, if any, and no look of a second record."""
+        """Say of each line whether it has its definition's seal, if any, and doesn't look like two records."""
         lines = self._lines[:count]
         seals = np.where(
             (lines[:, 1] == text_scan.EVENT)[:, None], self._probes.seals[lines[:, 2] % len(self._probes.seals)], -1
@@ -84,9 +84,9 @@ class CompiledPass:
         return (seals[:, 0] < 0) | (((found == seals[:, 1]) | (found == seals[:, 2])) & (held == 1))
 
     def forge(self, first: int, end: int, reach: int, longest: int) -> int:
-        """Mark lines, by their numbers, that begin where strings before may go on, which is up to `reach` so far.
+        """Mark the lines, by their numbers, that begin where earlier strings may go on, so far up to `reach`.
 
-        Return how far those of the lines may: `longest` bytes from where one with a string ends.
+        Return how far strings of these lines may go on: `longest` bytes from the end of a line with a string.
         """
         starts, ends = self._lines[first:end, 0], self._lines[first + 1 : end + 1, 0]
         opening = self._probes.opening[self._lines[first:end, 2]]
@@ -227,7 +227,7 @@ class CompiledPass:
 
 
 def numbers(values: Any, missing: Any = None) -> Any:
-    """Give numbers as a column, null where they are missing: at a fraction of what the library's own way takes."""
+    """Give numbers as a column, null where they are missing, in a fraction of the time that the library takes."""
     values = np.ascontiguousarray(values)
     present = None if missing is None else bits(~missing)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [present, pa.py_buffer(values)])

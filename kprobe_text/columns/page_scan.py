@@ -1,4 +1,4 @@
-"""The pages of a ring buffer, walked by compiled code: the positions of plain events, and their numbers and texts."""
+"""The compiled scan of ring-buffer pages: where plain events are, and their numbers and texts."""
 
 import numba
 import numpy as np

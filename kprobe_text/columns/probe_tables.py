@@ -1,4 +1,4 @@
-"""The trace's facts that the compiled pass uses: the places of probes, and the arguments of each."""
+"""What the compiled scan knows of a trace: the probes' addresses as printed, and the arguments of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
 
 class ProbeTables:
-    """Tables of places and plans, in the form that `text_scan.scan` reads."""
+    """Tables of probes and of their arguments, in the form that `text_scan.scan` reads."""
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
         self._formats = formats
@@ -59,9 +59,9 @@ class ProbeTables:
         self.callers: list[str | None] = []
 
     def learn(self, event: Event, opens: Callable[[bytes], str]) -> bool:
-        """Take an event's place and arguments as those of lines to come; say whether that was new.
+        """Expect an event's address and arguments in later lines; say whether they were new.
 
-        `opens` says what is in all records of a place that hold a string which could be further records, "" if none.
+        `opens` says what every record at an address contains whose string could imitate records; "" if none could.
         """
         address, caller = event.address, event.caller
         if address is None or not event.complete or event.guessed or event.clock != "time":

@@ -1,7 +1,7 @@
-"""One compiled pass over the lines of trace text: the plain parts, as numbers and positions.
+"""The compiled scan of trace text: its plain lines, as numbers and positions.
 
-It takes only what `kprobe_text.text` reads in one way whatever stands around it; any other line is left to that.  Texts
-hold no quote, no ``=``, no byte above 127: then there is one place where each can end.
+It takes only lines that `kprobe_text.text` reads in one way whatever stands around them, and leaves all others to that.
+Its strings have no quote, no ``=`` and no byte above 127, so each can end at one place only.
 """
 
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ import numba
 from kprobe_text.columns.compiled_texts import decimal, hexadecimal
 from kprobe_text.columns.stack_scan import stack
 
-# what a line is: nothing known, one with the usual context, a probe's event that was read whole, or a stack, which may
-# be several lines
+# what a line is: unknown, one with a context in the standard layout, a probe's event that was read whole, or a stack,
+# which may have several lines
 OTHER, CONTEXT, EVENT, STACK, SHORT_STACK = 0, 1, 2, 3, 4
 
 # what an argument is
 POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-# how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
+# how an argument is printed; ARRAY is added for an array.  ANY: as its text shows, where there is no schema.
 ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
 
 
@@ -47,7 +47,7 @@ class Output(NamedTuple):
     elements: Any
 
 
-# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed: then change this, 1
+# numba's cache of this file outlives changes of `compiled_texts` and `stack_scan`: then change this number, 2
 _QUICK = {"cache": True, "nogil": True}
 
 

@@ -1,4 +1,4 @@
-"""Layouts of events, compiled into functions that read a record's fields from the bytes of a page."""
+"""Layouts of events -> functions that read a record's fields from the bytes of a page, compiled for speed."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Readers: TypeAlias = dict[tuple[FieldLayout, bool], Reader]
 CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for number in range(256))
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 _LONGEST: Final = 1 << 20  # bytes; no record is as long
-# A record with more locations than these isn't read before it is known that they don't share their bytes.
+# A record with more locations than this is checked first: they may all point to the same bytes.
 _FEW: Final = 4
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
@@ -36,7 +36,7 @@ class Compiled(NamedTuple):
 
 
 def text_of(data: bytes) -> str:
-    """Return the text before the first NUL, in such a way that the bytes can be had back."""
+    """Return the text before the first NUL, so that it can be turned back into the bytes."""
     end = data.find(b"\0")
     return (data if end < 0 else data[:end]).decode("utf-8", "surrogateescape")
 
@@ -186,7 +186,7 @@ def _check_offsets(layout: EventLayout, fields: list[FieldLayout]) -> None:
 
 
 def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int], bool]:
-    """Return what says whether a record's locations point to more bytes than it has: to the same ones, many times."""
+    """Return what says whether a record's locations point to more bytes than it has, so to some many times."""
     words = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
 
     def shares(data: bytes, start: int, end: int) -> bool:
