@@ -40,7 +40,7 @@ class CompiledPass:
         self._elements = np.zeros(size // 8 + _ROOM, np.int64)
         self._interned = np.zeros((2 * _COMMS, 3), np.uint64), np.zeros((2 * _FLAGS, 3), np.uint64)
         self._counts = np.zeros(2, np.int64)
-        self._output = text_scan.Output(
+        self._output = text_scan.ScanTables(
             *self._interned, self._counts, self._lines, self._head, self._cells, self._values, self._elements
         )
         self._buffer = np.zeros(0, np.uint8)

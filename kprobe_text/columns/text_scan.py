@@ -34,7 +34,7 @@ class Probes(NamedTuple):
     arguments: Any
 
 
-class Output(NamedTuple):
+class ScanTables(NamedTuple):
     """The tables that a scan fills, and how many comms and flags there are."""
 
     comms: Any
