@@ -33,7 +33,7 @@ def value(read):
     if isinstance(read, float) and read == int(read):
         return int(read)  # pandas makes floats of whole numbers where another line lacks them
     text = read.decode("utf-8", "surrogateescape") if isinstance(read, bytes) else str(read)
-    if text == "(fault)":  # without quotes, so it is no string
+    if text == "(fault)":  # without quotes, so it is not a string
         return None
     if isinstance(read, int) or re.fullmatch(r"0x[0-9a-f]+", text):
         return int(text, 0)

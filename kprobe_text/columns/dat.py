@@ -43,7 +43,7 @@ def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iter
 
 
 def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
-    from kprobe_text.columns.raw import LARGEST, RawReading
+    from kprobe_text.columns.pages import LARGEST, RawReading
 
     for buffer in found.contents.buffers:
         reading = RawReading(found.reader(buffer), file=file)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kprobe_text.columns.columns import as_type, has_negative, joined
+from kprobe_text.columns.column_types import as_type, has_negative, joined
 
 
 def unified(one: pa.DataType, other: pa.DataType, *, negative: bool) -> pa.DataType:

@@ -1,8 +1,7 @@
 """Trace text, in chunks -> tables, one for each event, for the text read so far.
 
-What the compiled pass can read it reads; the lines around which something isn't plain are given to `kprobe_text.text`,
-which says where its record ends, and there the pass goes on.  So the values are those of `kprobe_text.text.Parser`, all
-of them.
+The compiled pass reads what it can.  Lines that aren't plain go to `kprobe_text.text`, which says where their record
+ends, and there the pass goes on.  So all values are those of `kprobe_text.text.Parser`.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kprobe_text.columns.column_types import declared_types
 from kprobe_text.columns.merge import merged
 from kprobe_text.columns.rows import Rows
-from kprobe_text.columns.types import declared_types
 from kprobe_text.text import Event, Parser, Record
-from kprobe_text.text.defined import Formats
+from kprobe_text.text.descriptions import Formats
 from kprobe_text.text.parser import State
 
-WINDOW: Final = 1 << 20  # so much text is read at once; the tables that are given hold so much
-_FIRST: Final = 1 << 16  # and so much as long as there are new probes in it
-_PIECE: Final = 4096  # so much is given to kprobe_text.text at once
+WINDOW: Final = 1 << 20  # bytes of text that are read at once, and that the tables hold
+_FIRST: Final = 1 << 16  # the same while the text has new probes
+_PIECE: Final = 4096  # bytes that kprobe_text.text gets at once
 
 
 class Reading:
     """Reads the text of one file.
 
-    `file` stands in a column.  The compiled pass takes seconds to compile when it is first used, and most of one second
-    to load: so text of less than 1 MiB is left to `kprobe_text.text`, unless it is said whether to use it (`compiled`).
-    Without numba all is left to that, which takes ten times as long.
+    `file` stands in a column.  The compiled pass takes seconds to compile when it is first used, and almost a second to
+    load, so `kprobe_text.text` reads less than 1 MiB of text unless `compiled` says otherwise.  Without numba it reads
+    everything, which takes ten times as long.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Reading:
             return known[name]
 
         self._rows = Rows(file, types)
-        self._sites: Any = None
+        self._probes: Any = None
         self._pass: Any = None
         self._load: Any = None if compiled is False else lambda: _compiled(formats, definitions, types)
         self._is_asked = compiled is True
@@ -63,7 +62,7 @@ class Reading:
     def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, pa.Table]]:
         """Yield tables by name, in the order of the text: the rows of each go on from those before.
 
-        What `pieces` raises is raised after what was read until then, as far as it is whole.
+        An error from `pieces` is raised after the tables of the text before it.
         """
         waiting: list[bytes] = []
         size = 0
@@ -83,7 +82,7 @@ class Reading:
 
     @property
     def state(self) -> State | None:
-        """What was learned of the text so far, if all of it is read and what follows can be read with that alone."""
+        """What was learned of the text so far, if all of it is read and that is enough to read what follows."""
         return None if self._text else self._parser.state
 
     @property
@@ -93,16 +92,16 @@ class Reading:
 
     @property
     def reach(self) -> int:
-        """How far in the file the strings of what was read may go on."""
-        return self._base + self._parser.usual.reach
+        """How far in the file the strings that were read may go on."""
+        return self._base + self._parser.fast_path.reach
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is settled what reads: text of some length has come."""
+        """Whether the choice of the reader is made: enough text has come."""
         return self._load is None
 
     def take_back(self) -> bytes:
-        """Give back the text that isn't read yet, as if it had not come."""
+        """Give back the text that isn't read yet, as if it had never come."""
         text, self._text = self._text, b""
         return text
 
@@ -119,17 +118,17 @@ class Reading:
         `reach` is how far in the file the strings of that text may go on.
         """
         self._parser.resume(state)
-        self._parser.usual.reach = max(0, reach - offset)
+        self._parser.fast_path.reach = max(0, reach - offset)
         if known is not None:
             self._rows.begin(known)
         self._text, self._base = b"", offset
 
     def read(self, more: bytes, *, final: bool = False) -> dict[str, pa.Table]:
-        """Read more text, as far as it is whole; give tables by name."""
+        """Read more text, up to the last whole record; give tables by name."""
         text = self._text + more
         self._has_learned = False
         if self._load is not None and (self._is_asked or self._base > WINDOW):
-            self._sites, self._pass = self._load()
+            self._probes, self._pass = self._load()
             self._load = None
         limit = text.rfind(b"\n") + 1
         done = 0 if self._pass is None else self._scanned(text, limit)
@@ -159,9 +158,9 @@ class Reading:
 
     def _add(self, at: int, record: Record) -> None:
         self._rows.add(self._base + at, record)
-        if self._sites is not None and isinstance(record, Event) and self._parser.is_usual:
-            self._has_learned |= self._rows.knows(record.name, record.fields) and self._sites.learn(
-                record, self._parser.usual.opens
+        if self._probes is not None and isinstance(record, Event) and self._parser.is_usual:
+            self._has_learned |= self._rows.knows(record.name, record.fields) and self._probes.learn(
+                record, self._parser.fast_path.opens
             )
 
     def _scanned(self, text: bytes, limit: int) -> int:
@@ -182,11 +181,11 @@ class Reading:
                 if good[line] and self._parser.is_usual:
                     end = bad[np.searchsorted(bad, line)]
                     taken.append(np.arange(line, end))
-                    usual = self._parser.usual
-                    reach = compiled.forge(line, end, at + usual.reach, usual.longest)
+                    fast_path = self._parser.fast_path
+                    reach = compiled.forge(line, end, at + fast_path.reach, fast_path.longest)
                     line = end
                     at = int(starts[line])
-                    usual.reach = max(0, reach - at)
+                    fast_path.reach = max(0, reach - at)
                     continue
                 if line == len(starts) - 1 and reached < limit:
                     break  # the tables are full
@@ -231,9 +230,9 @@ class Reading:
 
 def _compiled(formats: Formats | None, definitions: list[str], types: Any) -> tuple[Any, Any]:
     try:
-        from kprobe_text.columns.plain import Pass
-        from kprobe_text.columns.sites import Sites
+        from kprobe_text.columns.compiled_pass import CompiledPass
+        from kprobe_text.columns.probe_tables import ProbeTables
     except ImportError:  # numba isn't there
         return None, None
-    sites = Sites(formats, definitions)
-    return sites, Pass(sites, types, 2 * WINDOW)
+    probes = ProbeTables(formats, definitions)
+    return probes, CompiledPass(probes, types, 2 * WINDOW)

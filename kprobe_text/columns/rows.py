@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from kprobe_text.columns.columns import ARGUMENT, EVENT, LOST, MARKER, OTHER, STACK, UNPARSED, array, escaped, plain
+from kprobe_text.columns import column_types
+from kprobe_text.columns.column_types import ARGUMENT, EVENT, array, escaped, plain
 from kprobe_text.text import (
     FAULT,
     Bare,
@@ -32,11 +33,11 @@ EVENTS: Final = 256
 ARGUMENTS: Final = 256
 
 _SPECIAL: Final = {
-    "_stacks": STACK,
-    "_markers": MARKER,
-    "_lost": LOST,
-    "_unparsed": UNPARSED,
-    "_others": OTHER,
+    "_stacks": column_types.STACK,
+    "_markers": column_types.MARKER,
+    "_lost": column_types.LOST,
+    "_unparsed": column_types.UNPARSED,
+    "_others": column_types.OTHER,
 }
 _UNSAFE = re.compile(rb"[^A-Za-z0-9._-]|\A[._]")
 _LONGEST: Final = 200

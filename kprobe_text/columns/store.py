@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kprobe_text.columns.columns import EVENT, LABEL, as_type, has_negative
+from kprobe_text.columns.column_types import EVENT, LABEL, as_type, has_negative
 from kprobe_text.columns.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")

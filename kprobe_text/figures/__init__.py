@@ -1,4 +1,4 @@
-"""Output made from records: lines of JSON and CSV, latencies, histograms, frequencies, folded stacks.
+"""Records of a running trace or of files -> lines of JSON and CSV, latencies, histograms, frequencies, folded stacks.
 
-From a running trace and from files alike.  Start with `figure`; `options` has them by their options.
+Start with `figure`; `options` lists the figures by their options.
 """

@@ -1,4 +1,4 @@
-"""Layouts of events, compiled into functions that read a record's fields from the bytes of a page."""
+"""Layouts of events -> functions that read a record's fields from the bytes of a page, compiled for speed."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Readers: TypeAlias = dict[tuple[FieldLayout, bool], Reader]
 CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for number in range(256))
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 _LONGEST: Final = 1 << 20  # bytes; no record is as long
-# A record with more locations than these isn't read before it is known that they don't share their bytes.
+# A record with more locations than this is checked first: they may all point to the same bytes.
 _FEW: Final = 4
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
@@ -36,7 +36,7 @@ class Compiled(NamedTuple):
 
 
 def text_of(data: bytes) -> str:
-    """Return the text before the first NUL, in such a way that the bytes can be had back."""
+    """Return the text before the first NUL, so that it can be turned back into the bytes."""
     end = data.find(b"\0")
     return (data if end < 0 else data[:end]).decode("utf-8", "surrogateescape")
 
@@ -44,14 +44,6 @@ def text_of(data: bytes) -> str:
 def _code(field: FieldLayout) -> str:
     code = _CODES[field.item]
     return code if field.signed else code.upper()
-
-
-def _located(data: bytes, start: int, end: int, offset: int, size: int, limit: int) -> bytes:
-    """Return what a location points to: ``offset`` from ``start``, within a record that ends at ``end``."""
-    at = start + offset
-    if at + size > end or size > limit:
-        raise BrokenRecord
-    return data[at : at + size]
 
 
 def _elements(field: FieldLayout, order: str, symbol: Callable[[int], Value]) -> Callable[[bytes], Value]:
@@ -70,30 +62,32 @@ def _elements(field: FieldLayout, order: str, symbol: Callable[[int], Value]) ->
     return numbers
 
 
-def _one(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, is_probe: bool) -> Callable[..., Value]:
+def _reader(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, is_probe: bool) -> Callable[..., Value]:
     """Return a function of (bytes, start, end) of a record that reads one field of it; it raises BrokenRecord."""
     base = field.offset + 4 if field.where == "rel_loc" else 0
-    at, size, where = field.offset, field.size, field.where
+    offset, size, where = field.offset, field.size, field.where
     location = struct.Struct(f"{order}I")
 
-    def bytes_of(data: bytes, start: int, end: int, place: int = at) -> bytes:
-        if where == "rest":
-            if start + at > end:
-                raise BrokenRecord
-            return data[start + at : end]
-        if start + place + size > end:
+    def bytes_of(data: bytes, start: int, end: int) -> bytes:
+        begin = start + offset
+        if begin + (0 if where == "rest" else size) > end:
             raise BrokenRecord
+        if where == "rest":
+            return data[begin:end]
         if where == "inline":
-            return data[start + at : start + at + size]
-        found = location.unpack_from(data, start + place)[0]
-        return _located(data, start, end, base + (found & 0xFFFF), found >> 16, 0xFFFF)
+            return data[begin : begin + size]
+        at, length = start + base + ((word := location.unpack_from(data, begin)[0]) & 0xFFFF), word >> 16
+        if at + length > end:
+            raise BrokenRecord
+        return data[at : at + length]
 
     if field.kind == "string":
         if field.elements is not None:
             # each has a location of its own, and all offsets count from the record's start
-            one = FieldLayout(field.name, at, 4, "string", False, 4, None, where)
+            element = FieldLayout(field.name, offset, 4, "string", False, 4, None, where)
             readers = [
-                _one(one._replace(offset=at + 4 * i), order, symbol, is_probe=is_probe) for i in range(field.elements)
+                _reader(element._replace(offset=offset + 4 * i), order, symbol, is_probe=is_probe)
+                for i in range(field.elements)
             ]
             return lambda data, start, end: tuple(read(data, start, end) for read in readers)
         if where in ("data_loc", "rel_loc") and is_probe:
@@ -109,65 +103,76 @@ def _one(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, is_p
 def compiled(
     layout: EventLayout, order: str, symbol: Callable[[int], Value], readers: Readers | None = None
 ) -> Compiled:
-    """Compile a layout; ``order`` is ``<`` or ``>``, ``symbol`` turns an address into its place, or into a number.
+    """Compile a layout; ``order`` is ``<`` or ``>``, ``symbol`` turns an address into its symbol, or into a number.
 
     ``readers`` are those of other events with fields that are the same.  Raises ValueError if fields overlap, or lie
     where no record reaches, or if there are more than `kprobe_text.pages.bounds` allows.
     """
     readers = {} if readers is None else readers
     common = {field.name: field for field in layout.common}
-    places = [field for field in (layout.address, layout.caller) if field is not None]
+    addresses = [field for field in (layout.address, layout.caller) if field is not None]
     leading = [common[name] for name in _COMMON if name in common]
     if "common_type" not in common or len(leading) < len(_COMMON):
         raise ValueError(
             f"the format of {layout.name} lacks a common field: {', '.join(sorted(common)) or 'all of them'}"
         )
-    for field in (common["common_type"], *leading, *places):
+    for field in (common["common_type"], *leading, *addresses):
         if field.kind != "int" or field.elements is not None or field.where != "inline":
             raise ValueError(f"the format of {layout.name} says that {field.name} is no number")
     if common["common_type"].size != 2:
         raise ValueError(f"the format of {layout.name} says that common_type has {common['common_type'].size} bytes")
-    _check_places(layout, [*layout.common, *places, *layout.fields])
+    _check_offsets(layout, [*layout.common, *addresses, *layout.fields])
     single: dict[str, Reader] = {}
-    for field in (*leading, *places, *layout.fields):
+    for field in (*leading, *addresses, *layout.fields):
         key = field, layout.is_probe
         if (reader := readers.get(key)) is None:
             if len(readers) == READERS:
                 raise ValueError(f"more than {READERS} fields differ from each other")
-            reader = readers[key] = _one(field, order, symbol, is_probe=layout.is_probe)
+            reader = readers[key] = _reader(field, order, symbol, is_probe=layout.is_probe)
         single[field.name] = reader
-    return _joined(layout, leading, places, single, order, symbol)
-
-
-def _joined(
-    layout: EventLayout,
-    leading: list[FieldLayout],
-    places: list[FieldLayout],
-    single: Mapping[str, Reader],
-    order: str,
-    symbol: Callable[[int], Value],
-) -> Compiled:
     located = [field for field in layout.fields if field.where in ("data_loc", "rel_loc")]
     shares = _shares(located, order) if sum(field.size for field in located) > 4 * _FEW else None
+    plan = _Plan(layout, leading, addresses, located, single, shares)
+    return Compiled(layout, _whole(plan, order, symbol), _partly(plan))
+
+
+class _Plan(NamedTuple):
+    """What the two readers of an event are made from.
+
+    ``leading``: the common fields that every record shows.  ``addresses``: the fields of the probed address and of the
+    caller.  ``located``: those whose data lie elsewhere in the record.  ``readers``: what reads each field, by name.
+    ``shares`` says whether locations point to the same bytes; None where there are too few to matter.
+    """
+
+    layout: EventLayout
+    leading: list[FieldLayout]
+    addresses: list[FieldLayout]
+    located: list[FieldLayout]
+    readers: Mapping[str, Reader]
+    shares: Callable[[bytes, int, int], bool] | None
+
+
+def _partly(plan: _Plan) -> Read:
+    """Return the function that reads each field on its own, and leaves out those that can't be read."""
 
     def partly(data: bytes, start: int, end: int) -> tuple[Any, ...]:
-        found: dict[str, Value | None] = {}
-        left_out = {field.name for field in located} if shares and shares(data, start, end) else ()
-        for name, read in single.items():
+        values: dict[str, Value | None] = {}
+        left_out = {field.name for field in plan.located} if plan.shares and plan.shares(data, start, end) else ()
+        for name, read in plan.readers.items():
             if name in left_out:
                 continue
             try:
-                found[name] = read(data, start, end)
+                values[name] = read(data, start, end)
             except BrokenRecord:
                 continue
-        head = [found.pop(name, 0) for name in _COMMON]
-        spots = [found.pop(field.name, None) for field in places]
-        return (*head, *[*spots, None, None][:2], found)
+        head = [values.pop(name, 0) for name in _COMMON]
+        addresses = [values.pop(field.name, None) for field in plan.addresses]
+        return (*head, *[*addresses, None, None][:2], values)
 
-    return Compiled(layout, _whole(layout, leading, places, single, order, symbol, shares), partly)
+    return partly
 
 
-def _check_places(layout: EventLayout, fields: list[FieldLayout]) -> None:
+def _check_offsets(layout: EventLayout, fields: list[FieldLayout]) -> None:
     """Raise ValueError if a field lies where no record reaches, or where another one does."""
     before = 0
     for field in sorted(fields, key=lambda field: field.offset):
@@ -181,30 +186,23 @@ def _check_places(layout: EventLayout, fields: list[FieldLayout]) -> None:
 
 
 def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int], bool]:
-    """Return what says whether a record's locations point to more bytes than it has: to the same ones, many times."""
-    places = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
+    """Return what says whether a record's locations point to more bytes than it has, so to some many times."""
+    words = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
 
     def shares(data: bytes, start: int, end: int) -> bool:
-        there = [found.unpack_from(data, start + at) for at, found in places if start + at + found.size <= end]
-        bytes_of: int = sum(location >> 16 for locations in there for location in locations)
-        return bytes_of > 2 * (end - start)
+        read = [word.unpack_from(data, start + at) for at, word in words if start + at + word.size <= end]
+        length: int = sum(location >> 16 for locations in read for location in locations)
+        return length > 2 * (end - start)
 
     return shares
 
 
-def _whole(
-    layout: EventLayout,
-    leading: list[FieldLayout],
-    places: list[FieldLayout],
-    single: Mapping[str, Reader],
-    order: str,
-    symbol: Callable[[int], Value],
-    shares: Callable[[bytes, int, int], bool] | None,
-) -> Read:
+def _whole(plan: _Plan, order: str, symbol: Callable[[int], Value]) -> Read:
     """Write the function that reads all fields: one call of a Struct, and a dict that is spelled out."""
+    layout, leading, addresses = plan.layout, plan.leading, plan.addresses
     code, position, names = order, 0, []
     values: dict[str, str] = {}
-    for field in sorted((*leading, *places, *layout.fields), key=lambda field: field.offset):
+    for field in sorted((*leading, *addresses, *layout.fields), key=lambda field: field.offset):
         variable = f"a{len(values)}"
         simple = field.where == "inline" and field.elements is None and field.kind != "string"
         simple = simple or (field.where == "data_loc" and field.elements is None and field.kind == "string")
@@ -223,22 +221,22 @@ def _whole(
             values[field.name] = {"char": f"CHARACTERS[{variable}]", "symbol": f"symbol({variable})"}.get(
                 field.kind, variable
             )
-    if len(values) != len(leading) + len(places) + len(layout.fields):
+    if len(values) != len(leading) + len(addresses) + len(layout.fields):
         raise ValueError(f"the format of {layout.name} has two fields of one name")
     head = ", ".join(values[field.name] for field in leading)
-    spots = ", ".join(([values[field.name] for field in places] + ["None", "None"])[:2])
+    shown = ", ".join(([values[field.name] for field in addresses] + ["None", "None"])[:2])
     items = ", ".join(f"{field.name!r}: {values[field.name]}" for field in layout.fields)
     # the names are words (format), and stand in quotes; nothing else comes from outside
     source = f"""
 def read(data, start, end):
-    if end - start < {max(layout.size, position)}{" or shares(data, start, end)" * (shares is not None)}:
+    if end - start < {max(layout.size, position)}{" or shares(data, start, end)" * (plan.shares is not None)}:
         raise BrokenRecord
     {", ".join(names)}, = unpack_from(data, start)
-    return {head}, {spots}, {{{items}}}
+    return {head}, {shown}, {{{items}}}
 """
     scope: dict[str, Any] = {
-        "unpack_from": struct.Struct(code).unpack_from, "single": single, "string": _string, "symbol": symbol,
-        "shares": shares, "CHARACTERS": CHARACTERS, "FAULT": FAULT, "BrokenRecord": BrokenRecord,
+        "unpack_from": struct.Struct(code).unpack_from, "single": plan.readers, "string": _string, "symbol": symbol,
+        "shares": plan.shares, "CHARACTERS": CHARACTERS, "FAULT": FAULT, "BrokenRecord": BrokenRecord,
     }  # fmt: skip
     exec(source, scope)
     read: Read = scope["read"]

@@ -7,15 +7,15 @@ include/linux/ring_buffer.h (enum ring_buffer_type), the same from 2.6.30 to 7.3
 import struct
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kprobe_text.pages.bounds import SENTENCES
 from kprobe_text.pages.events import Events, Known
 from kprobe_text.pages.fields import BrokenRecord
 from kprobe_text.pages.flags import ALL_LETTERS, Flags, Letters
+from kprobe_text.pages.ftrace_events import special
 from kprobe_text.pages.header import PageHeader
 from kprobe_text.pages.kallsyms import Kallsyms
-from kprobe_text.pages.special import special
 from kprobe_text.pages.tasks import Tasks
 from kprobe_text.text.records import NONE, Clock, Event, Header, Lost, Record, Unnamed, Unparsed
 
@@ -30,6 +30,14 @@ _RECORD: Final = 16  # bytes of a short one
 _TOP: Final = 31 << 59  # the bits of a time that an absolute time stamp doesn't have
 
 _new = tuple.__new__
+
+
+class _Position(NamedTuple):
+    """Where a page is read: the byte and the time of the next event, and the first byte that no record has yet."""
+
+    at: int
+    stamp: int
+    first: int
 
 
 class Pages:
@@ -88,22 +96,23 @@ class Pages:
             yield [(stamp, self._broken(page, cpu, offset, words))]
             return
         found: list[Stamped] = []
-        at, first = header.data, 0
+        position = _Position(header.data, stamp, 0)
         if commit & _MISSED:
             stored = commit & _STORED and stop + header.long <= len(page)
             found.append((stamp, Lost(cpu, self._long(page, stop)[0] if stored else None, page[: header.data])))
-            first = header.data
+            position = position._replace(first=header.data)
         words = ""
         if stop > len(page):
             words = f"a page breaks off after {len(page)} bytes, its data goes to {stop}"
             stop = len(page)
         while True:
-            at, stamp, first, broken = self._walk(page, cpu, at, stamp, stop, first, found, most)
+            position, broken = self._walk(page, cpu, stop, position, found, most)
             if broken is not None:
                 break
             # the last waits, as the page's last event gets what fills the page
             yield found[:-1]
             del found[:-1]
+        _, stamp, first = position
         if broken or words:
             rest = self._broken(page[first:], cpu, offset, words or broken)
             found.append((found[-1][0] if found else stamp, rest))
@@ -117,31 +126,31 @@ class Pages:
         yield found
 
     def _walk(  # noqa: C901 - one event after the other, in one loop: a call for each would take as long
-        self, page: bytes, cpu: int, at: int, stamp: int, stop: int, first: int, found: list[Stamped], most: int
-    ) -> tuple[int, int, int, str | None]:
-        """Append records of a page's data, from byte `at` on, until there are more than `most`, or as good as.
+        self, page: bytes, cpu: int, stop: int, position: _Position, found: list[Stamped], most: int
+    ) -> tuple[_Position, str | None]:
+        """Append the records of a page's data from a position on, until there are more than `most`, or about as many.
 
-        Return where and when the next one begins, where what belongs to none of them begins, and what is wrong: None
-        if more follows.
+        Return the position of the next one, and what is wrong: None if more follows.
         """
+        at, stamp, first = position
         word_at, short_at, is_little = self._word, self._short, self.header.order == "little"
-        events, tasks, tgids, flags, places = self.events, self.tasks, self.tgids, self.flags, self.places
-        clock, instance = self.clock, self.instance
+        events, tasks, tgids, columns, places = self.events, self.tasks, self.tgids, self.flags, self.places
+        clock, instance, complete, guessed, forgeable = self.clock, self.instance, True, NONE, False
         type_at = self._type_offset()
         until = at + _RECORD * most
         while at + 4 <= stop:
             if len(found) > most or at > until:
-                return at, stamp, first, None
+                return _Position(at, stamp, first), None
             word = word_at(page, at)[0]
             kind, delta = (word & 31, word >> 5) if is_little else (word >> 27, word & 0x7FFFFFF)
             if kind == _PADDING and not delta:
-                return at, stamp, first, ""
+                return _Position(at, stamp, first), ""
             if 0 < kind < _PADDING:
                 begin = at + 4
                 end = begin + 4 * kind
             else:
                 if at + 8 > stop:
-                    return at, stamp, first, f"an event at byte {at} of a page ends before its second word"
+                    return _Position(at, stamp, first), f"an event at byte {at} of a page ends before its second word"
                 more = word_at(page, at + 4)[0]
                 if kind > _PADDING:
                     stamp = _later(stamp, kind, delta + (more << 27))
@@ -150,7 +159,7 @@ class Pages:
                 begin, end = at + 8, at + 4 + more
             if end > stop or end < begin:
                 words = f"an event at byte {at} of a page would end at {end}, and the page's data at {stop}"
-                return at, stamp, first, words
+                return _Position(at, stamp, first), words
             at = end
             if kind == _PADDING:
                 # a discarded event; where its own time was 0 the kernel has put 1, which doesn't count
@@ -163,26 +172,31 @@ class Pages:
                     raise BrokenRecord
                 flag, depth, pid, address, caller, fields = known.reader.whole(page, begin, end)
             except BrokenRecord:
-                found.append((stamp, self._other(known, page, begin, end, cpu, stamp, page[first:end])))
+                found.append((stamp, self._other(known, page, (begin, end), cpu, stamp, page[first:end])))
                 first = end
                 continue
+            task, tgid, raw, name, group = tasks[pid], tgids.get(pid), page[first:end], known.name, known.group
+            flags, timestamp = columns[flag << 8 | depth], stamp
+            address = None if address is None else places[address]
+            caller = None if caller is None else places[caller]
+            # what Event(…) does, at less than half the cost; a test holds that these are its fields, in their order
             record: Record = _new(
                 Event,
                 (
-                    tasks[pid], pid, cpu, flags[flag << 8 | depth], stamp, known.name,
-                    None if address is None else places[address], None if caller is None else places[caller],
-                    fields, tgids.get(pid), clock, page[first:end], True, NONE, known.group, instance, False,
+                    task, pid, cpu, flags, timestamp, name, address, caller, fields, tgid, clock, raw, complete,
+                    guessed, group, instance, forgeable,
                 ),
             )  # fmt: skip
             first = end
             found.append((stamp, record))
         words = "" if at >= stop else f"the data of a page ends within an event, at byte {stop}"
-        return at, stamp, first, words
+        return _Position(at, stamp, first), words
 
     def _other(
-        self, known: Known | None, page: bytes, begin: int, end: int, cpu: int, stamp: int, raw: bytes
+        self, known: Known | None, page: bytes, bounds: tuple[int, int], cpu: int, stamp: int, raw: bytes
     ) -> Record:
         """Return the record of what isn't a whole hit of an event: a special one, a part, or one without a format."""
+        begin, end = bounds
         reader = self.events.common() if known is None else known.reader
         if reader is None:
             return Unparsed(raw)

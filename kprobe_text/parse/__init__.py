@@ -1,4 +1,4 @@
-"""`kprobe parse`: trace text from files or a pipe, as text, JSON lines or CSV.
+"""The verb `kprobe parse`: files or a pipe with a trace come in; text, JSON lines, CSV, tables or figures go out.
 
 Uses `kprobe_text.text`.  Start with `command`.
 """

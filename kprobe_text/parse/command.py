@@ -93,11 +93,30 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         )
     if request.figure:
         return _figure(request, files, schema, output)
-    status, counts = DONE, Counts()
-    output.write(title(request.format).encode(), lambda: bool(signals.received))
+    return _print_all(request, files, schema, output, signals)
+
+
+def _print_all(request: _Asked, files: list[str], schema: Schema, output: Output, signals: Signals) -> int:
+    """Print the records of all files."""
+    status, counts, shape, label = DONE, Counts(), SHAPES[request.format], ""
+
+    def write(text: str) -> None:
+        output.write(text.encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
+
+    def show(records: list[Record]) -> None:
+        lines = []
+        for record in records:
+            if not isinstance(record, Header):
+                counts.add(record)
+                lines.append(shape(record, label))
+        if lines:
+            write("".join(lines))
+
+    write(title(request.format))
     for file in files:
+        label = file if len(files) > 1 else ""
         try:
-            _parse(file, request.format, schema, file if len(files) > 1 else "", counts, output, signals)
+            read(file, schema, show)
         except BrokenPipeError:
             raise
         except (OSError, NotText) as error:
@@ -129,23 +148,6 @@ def _figure(request: _Asked, files: list[str], schema: Schema, output: Output) -
 
     figure, as_json = figure_of(request.figure, request.of), request.format == "ndjson"
     return show(files, figure, schema, output, as_json=as_json, tells=True)
-
-
-def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, output: Output, signals: Signals) -> None:
-    """Print the records of one file."""
-    shape = SHAPES[form]
-
-    def show(records: list[Record]) -> None:
-        lines = []
-        for record in records:
-            if isinstance(record, Header):
-                continue
-            counts.add(record)
-            lines.append(shape(record, label))
-        if lines:
-            output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
-
-    read(file, schema, show)
 
 
 def _read(argv: list[str]) -> _Asked:

@@ -14,10 +14,7 @@ PARSE = Verb(
     usage="[--format FORMAT] [--schema PATH] ... [FILE ...]",
     options=(
         Option(
-            "--format",
-            "the output format",
-            metavar="FORMAT",
-            choices=("text", "ndjson", "csv", "parquet", "arrow"),
+            "--format", "the output format", metavar="FORMAT", choices=("text", "ndjson", "csv", "parquet", "arrow")
         ),
         Option("-o", "the directory to write to", sets="directory", metavar="DIR", kind="directory"),
         Option("--jobs", "how many processors to use", metavar="N", kind="number"),

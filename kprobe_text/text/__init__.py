@@ -3,7 +3,8 @@
 Uses nothing but the standard library: text from anywhere can be read.  Start with `records`, then `parser`.
 """
 
-from kprobe_text.text.defined import defined_name
+from kprobe_text.text.descriptions import defined_name
+from kprobe_text.text.entries import Count, parse, stated
 from kprobe_text.text.format import Format, FormatField, parse_format
 from kprobe_text.text.parser import Parser
 from kprobe_text.text.records import (
@@ -31,7 +32,6 @@ from kprobe_text.text.records import (
     Unparsed,
     Value,
 )
-from kprobe_text.text.whole import Count, parse, stated
 
 __all__ = [
     "FAULT",

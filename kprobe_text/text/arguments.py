@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from kprobe_text.text.place import find_place
+from kprobe_text.text.code_address import code_address
 from kprobe_text.text.records import FAULT, NONE, Value
 
 # Only the group of a string can be None.
@@ -16,19 +16,19 @@ Reader: TypeAlias = Callable[[str], dict[str, Value] | None]
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 _PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
-# %n isn't the kernel's: a number in whichever base its text shows (see defined)
+# %n isn't the kernel's: a number in whichever base its text shows (see descriptions)
 _SPEC = r"\"%s\"|'%c'|%pS|%n|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
 _ITEM = re.compile(rf" (\w+)=({_SPEC}|\{{(?:{_SPEC})(?:,(?:{_SPEC}))*\}})")
 _ELEMENT = re.compile(_SPEC)
 # texts are read as Latin-1, a character for each byte: text is quicker to turn into values than bytes are
 _FLAGS: Final = re.ASCII | re.DOTALL
-# which hexadecimal numbers are kept with their values, and how many of them
+# how long hexadecimal numbers may be that are kept with their values, and how many are kept
 _SHORT: Final = 9
 _ROWS: Final = 1024
 _UNNAMED = re.compile(rb" \w++=\Z")
 _LABEL = re.compile(rb" ([^ =]++)=")
 _CLOSING = re.compile(rb"\" ([^ =]++)=")
-# so many bits has a number at least that nobody guesses who writes a string
+# a number of at least this many bits can't be guessed by whoever writes a string
 _SEAL: Final = 28
 
 
@@ -56,7 +56,7 @@ _number: Final[Convert] = partial(int, base=0)
 
 
 def _symbol(text: str) -> Value:
-    place = find_place(utf8(text))
+    place = code_address(utf8(text))
     if place is None or (place.offset is None and place.address is None):
         raise _NotDecoded
     return place if place.symbol else place.address or 0
@@ -89,7 +89,7 @@ def _scalar(spec: str) -> tuple[str, Convert]:
         return r"'(.)'", _text
     if spec == "%pS":
         return r"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
-    if spec[0] == "=":  # one number, in each way to print it (see defined)
+    if spec[0] == "=":  # one number, in each way to print it (see descriptions)
         return f"({spec[1:]})", _number
     if spec == "%n":
         return r"(0x[0-9a-f]{1,16}+|-?(?:0|[1-9][0-9]{0,19}+))", _number
@@ -126,8 +126,8 @@ def _following(items: list[tuple[str, str]]) -> str:
 def _reader(pattern: str, plain: str, names: list[str], converts: list[Convert]) -> Reader:
     """Write the function that reads a text into a dict: spelled out, it takes a third of the time of a loop.
 
-    ``plain`` is the pattern of most texts, whose strings have no quote in them: nothing in those can be taken for
-    another thing, so what it matches is what ``pattern`` does.
+    ``plain`` is the pattern of most texts, whose strings have no quote in them: nothing in those is ambiguous, so it
+    matches as ``pattern`` does.
     """
     items = []
     for i, (name, convert) in enumerate(zip(names, converts, strict=True)):
@@ -210,7 +210,7 @@ class Arguments:
         if any("'" in spec or (spec[0] == "{" and '"' in spec) for _, spec in items):
             plain = pattern  # quotes that aren't a string's
         self.read_text = _reader(pattern, plain, [name for name, _ in items], converts)
-        """Reads the arguments in a text that was read as Latin-1; None if the text isn't theirs, whole."""
+        """Reads the arguments in a text that was read as Latin-1; None if it has anything else, or not all of them."""
         self._opening = re.compile(opening.encode("latin-1"), re.S).match if opening else None
         self._refused: bytes | None = None  # the last text that isn't that of the arguments
         self._items = items
@@ -223,7 +223,7 @@ class Arguments:
         self._parts: dict[tuple[tuple[str, str], ...], Arguments] = {}
 
     def read(self, body: bytes) -> dict[str, Value] | None:
-        """Read the arguments; None if the text isn't theirs, whole."""
+        """Read the arguments; None if the text has anything else, or not all of them."""
         if body == self._refused:
             return None  # broken text is asked for often
         found = self.read_text(body.decode("latin-1"))
@@ -232,7 +232,7 @@ class Arguments:
         return found
 
     def sealed(self, other: Arguments) -> Arguments:
-        """Take over from the same arguments the numbers that are known beforehand; itself if they are others."""
+        """Take over the numbers that are known beforehand, if the other arguments have the same names."""
         if other.names != self.names or all(spec[0] != "=" for _, spec in other.items):
             return self
         pairs = zip(self._items, other.items, strict=True)
@@ -244,17 +244,17 @@ class Arguments:
         return tuple(self._items)
 
     def guessed(self, body: bytes) -> frozenset[str]:
-        """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""
+        """Name the arguments that are guesses: those between two strings, if the first could end elsewhere."""
         for i, end in zip(self._texts, self.ends, strict=False):
             if body.count(end) > 1:
                 return frozenset(self.names[i : self._texts[-1] + 1])
         return NONE
 
     def partly(self, body: bytes) -> tuple[dict[str, Value], frozenset[str]]:
-        """Read what can be read of text that isn't that of all the arguments; name those whose values are guesses.
+        """Read as much as possible of a text that isn't that of all the arguments; name those that are guesses.
 
-        A record broken off by the kernel has the first of them. In any other text each argument ends where a later one
-        begins; the value of one that can't be decoded is its text, and what follows it is a guess.
+        A record that the kernel broke off has the first of them. In any other text each argument ends where a later one
+        begins; one that can't be decoded has its text as its value, and what follows it is a guess.
         """
         unnamed = _UNNAMED.search(body)
         whole = body if unnamed is None else body[: unnamed.start()]
@@ -284,13 +284,13 @@ class Arguments:
         return part
 
     def _cuts(self, body: bytes) -> list[tuple[int, int, int]]:
-        """Say where the arguments are: their numbers, where each begins and where its value does."""
+        """Say where the arguments are: the number of each, where it begins, and where its value begins."""
         cuts: list[tuple[int, int, int]] = []
         position = 0
         labels = _LABEL.findall(body)
         last = dict(zip(labels, range(len(labels)), strict=True))
-        passed = 0  # so many labels at least stand before the position
-        closing: dict[bytes, int] | None = None  # where each stands last that has a quote before it
+        passed = 0  # at least this many labels stand before the position
+        closing: dict[bytes, int] | None = None  # the last position of each name with a quote before it
         for i, name in enumerate(self.names):
             if last.get(name.encode(), -1) < passed:
                 continue
@@ -314,7 +314,7 @@ class Arguments:
 
 
 def is_seal(spec: str) -> bool:
-    """Say whether a conversion is that of a number that is known beforehand (see defined), and not to others."""
+    """Say whether a conversion is that of a secret number known beforehand (see descriptions)."""
     return spec[0] == "=" and int(spec[1:].partition("|")[0], 16).bit_length() >= _SEAL
 
 
@@ -324,7 +324,7 @@ def sealing(name: str, spec: str) -> re.Pattern[bytes]:
 
 
 def arguments_of(print_fmt: str) -> Arguments | None:
-    """Make a reader from a print fmt; None if it isn't that of a probe or holds a conversion that isn't known."""
+    """Make a reader from a print fmt; None if it isn't a probe's, or has an unknown conversion."""
     literal = _LITERAL.match(print_fmt)
     if literal is None:
         return None

@@ -1,4 +1,4 @@
-"""The columns before an event's name (who, when and where) in each layout, with caches for what repeats."""
+"""The columns before an event's name in each layout -> task, pid, CPU, flags and time, with caches for what repeats."""
 
 import re
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -20,18 +20,20 @@ from kprobe_text.text.records import Clock
 # A hostile trace could make each line new; no table grows beyond this many rows.
 _ROWS: Final = 8192
 
+_GRAPH_CONTEXT: Final = ("seconds", "fraction", "cpu", "task", "pid", "flags")
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 Columns: TypeAlias = tuple[str, int, int | None, int, str]
-"""Task, pid, tgid, CPU and flags."""
+"""Task, pid, tgid, CPU, flags."""
 
 Context: TypeAlias = tuple[str, int, int | None, int, str, int, Clock]
-"""The same, the timestamp and what it counts."""
+"""Task, pid, tgid, CPU, flags, timestamp, and what that counts."""
 
 
 class GraphContext(NamedTuple):
-    """What a line of a function_graph says before the call; None is what it doesn't say."""
+    """What a line of a function_graph says before the call; what it doesn't say is None."""
 
     task: str | None
     pid: int | None
@@ -41,7 +43,7 @@ class GraphContext(NamedTuple):
 
 
 def keep(table: dict[K, V], key: K, value: V) -> V:
-    """Put a row into a table, and empty that first if it is full."""
+    """Put a row into a table, which is emptied first if it is full."""
     if len(table) >= _ROWS:
         table.clear()
     table[key] = value
@@ -58,46 +60,39 @@ class Contexts:
         self.seconds: dict[bytes, int] = {}
 
     def read(self, line: re.Match[bytes]) -> Context:
-        """Read the context of a line in any layout with one but GRAPH, whose context may lack parts."""
+        """Read the context of a line in any layout that has one, but GRAPH: see `graph`."""
         layout = line.re
         if layout is STANDARD:
-            if line[4] is not None:
-                return *self.columns(line[1]), int(line[4]), "count"
-            return *self.columns(line[1]), self.second(line[2]) + int(line[3]) * 1000, "time"
+            columns = self.columns(line["columns"])
+            if (count := line["count"]) is not None:
+                return *columns, int(count), "count"
+            return *columns, self.second(line["seconds"]) + int(line["fraction"]) * 1000, "time"
         if layout is REPORT:
-            return *self.columns(line[2]), *self._stamp(line[3], line[4])
+            return *self.columns(line["columns"]), *self._time_of(line)
         if layout is PERF or layout is LOOSE:
             return self._unpadded(line)
         if layout is VERBOSE:
             return _verbose(line)
-        task, pid, cpu = decode(line[1][:8].lstrip(b" ")), _digits(line[1][9:]), int(line[2])
+        task, pid = decode(line["task_pid"][:8].lstrip(b" ")), _digits(line["task_pid"][9:])
+        columns = task, pid, None, int(line["cpu"]), decode(line["flags"])
         if layout is REPORT_LATENCY:
-            return task, pid, None, cpu, decode(line[3]), *self._stamp(line[4], line[5])
-        if line[5] is None:
-            return task, pid, None, cpu, decode(line[3]), int(line[4]), "elapsed count"
-        return task, pid, None, cpu, decode(line[3]), int(line[4]) * 1000, "elapsed"
+            return *columns, *self._time_of(line)
+        if line["unit"] is None:
+            return *columns, int(line["time"]), "elapsed count"
+        return *columns, int(line["time"]) * 1000, "elapsed"
 
     def _unpadded(self, line: re.Match[bytes]) -> Context:
-        if line.re is PERF:
-            task, first, second, cpu, flags, seconds, fraction = line.groups()[:7]
-            tgid = int(first) if second else None
-            pid = int(second or first)
-        else:
-            task, first, leader, cpu, flags, seconds, fraction = line.groups()[:7]
-            tgid, pid = None if leader is None else _tgid(leader), int(first)
-        return (
-            decode(task),
-            pid,
-            tgid,
-            -1 if cpu is None else int(cpu),
-            decode(flags or b""),
-            self._time(seconds, fraction),
-            "time",
-        )
+        pid, tgid, cpu = int(line["pid"]), None, line["cpu"]
+        if line.re is LOOSE:
+            tgid = None if line["tgid"] is None else _tgid(line["tgid"])
+        elif line["thread"] is not None:
+            pid, tgid = int(line["thread"]), pid
+        columns = decode(line["task"]), pid, tgid, -1 if cpu is None else int(cpu), decode(line["flags"] or b"")
+        return *columns, self._time(line["seconds"], line["fraction"]), "time"
 
     def graph(self, line: re.Match[bytes]) -> GraphContext:
         """Read the context of a line of a function_graph."""
-        seconds, fraction, cpu, task, pid, flags = line.groups()[:6]
+        seconds, fraction, cpu, task, pid, flags = line.group(*_GRAPH_CONTEXT)
         return GraphContext(
             None if task is None else decode(task),
             None if pid is None else int(pid),
@@ -121,8 +116,9 @@ class Contexts:
         known = self.seconds.get(text)
         return keep(self.seconds, text, int(text) * 1_000_000_000) if known is None else known
 
-    def _stamp(self, seconds: bytes, fraction: bytes | None) -> tuple[int, Clock]:
-        """Read a time; without a fraction it is as the buffer has it, in whichever unit."""
+    def _time_of(self, line: re.Match[bytes]) -> tuple[int, Clock]:
+        """Read the time of a report; without a fraction it is the buffer's own number, in whatever unit."""
+        seconds, fraction = line.group("seconds", "fraction")
         return (int(seconds), "count") if fraction is None else (self._time(seconds, fraction), "time")
 
     def _time(self, seconds: bytes, fraction: bytes) -> int:
@@ -130,24 +126,28 @@ class Contexts:
 
 
 def _verbose(line: re.Match[bytes]) -> Context:
-    task, pid, time = decode(line[1][:16].lstrip(b" ")), int(line[1][16:]), int(line[4], 16)
-    if line[5] is None:
-        return task, pid, None, int(line[2]), decode(line[3]), time, "count"
-    return task, pid, None, int(line[2]), decode(line[3]), time * 1000, "time"
+    shown, time = line["task_pid"], int(line["time"], 16)
+    columns = decode(shown[:16].lstrip(b" ")), int(shown[16:]), None, int(line["cpu"]), decode(line["flags"])
+    return (*columns, time, "count") if line["unit"] is None else (*columns, time * 1000, "time")
 
 
 def decimal(line: re.Match[bytes]) -> bool | None:
-    """Say whether the column of the pid has the width that only kernels have which print no hexadecimal without 0x.
+    """Say whether the pid's column is wide, as on kernels that print every hexadecimal number with 0x.
 
-    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has no
-    such column.
+    It has 5 characters up to 4.19 and 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has
+    no such column.
     """
     if line.re is STANDARD:
-        return line[1][23:24] == b" " and line[1][25:26] in (b"[", b"(")
+        return has_wide_pids(line["columns"])
     if line.re is LATENCY:
         # here the CPU's number follows, 3 wide
-        return line[1][15:16] == b" " and line.end(2) - line.start() >= 20
+        return line["task_pid"][15:16] == b" " and line.end("cpu") - line.start() >= 20
     return False if line.re in (REPORT, REPORT_LATENCY) else None
+
+
+def has_wide_pids(columns: bytes) -> bool:
+    """Say the same of the columns of the standard layout."""
+    return columns[23] == 32 and columns[25] in b"[("
 
 
 def is_graph(line: re.Match[bytes]) -> bool:

@@ -1,8 +1,8 @@
-"""What stands before each line of a trace that somebody quoted: found by its form, taken off, put back into ``raw``.
+"""Prefixes of lines in a quoted trace: recognised by their form, taken off, and put back into ``raw``.
 
-A log, a mail, grep and ts put something before each line; numbers in it vary, its form doesn't. It is looked for in
-lines that are no record as they stand, and is one if what follows is a record: so columns that are padded with blanks
-aren't shortened. A text may have several (mail that quotes mail); lines without any are read as they are.
+Logs, mail, grep and ts put something before each line; its numbers vary, its form doesn't. Only lines that aren't
+records as they stand are searched, and a prefix must be followed by a record: so columns that are padded with blanks
+aren't shortened. A text may have several prefixes (mail that quotes mail); lines without any are read as they are.
 """
 
 import re
@@ -31,11 +31,11 @@ from kprobe_text.text.layout import (
 )
 from kprobe_text.text.records import Record
 
-# A form has no more parts, a text no more forms; no prefix is longer.
+# How many parts a form may have, how many forms a text, how long a prefix may be.
 _PARTS: Final = 8
 _FORMS: Final = 8
 _LONGEST: Final = 256
-# Without a newline for so long it is no line (see parser).
+# Without a newline for this long it is not a line (see parser).
 _LONGEST_LINE: Final = 1 << 20
 
 _BLANKS: Final = b" \t"
@@ -44,9 +44,8 @@ _BLANKS: Final = b" \t"
 class _Part(NamedTuple):
     """A part of a prefix, without the blanks after it.
 
-    ``blanks``: how many usually follow. ``after_time``: it is a part only behind a date or time. ``is_vague``: a task's
-    name may look like it, so only what is aligned to columns may follow. ``others``: what it is in other lines, if that
-    is more than was looked for.
+    ``blanks``: how many usually follow. ``after_time``: it counts only behind a date or time. ``is_vague``: a task's
+    name may look like it, so only aligned columns may follow. ``others``: the pattern in other lines, if it is wider.
     """
 
     pattern: bytes
@@ -105,7 +104,7 @@ _HEADING: Final = (
     rb"|\S+ latency trace v)"
 )
 _HEADER: Final = re.compile(_HEADING)
-# What any record, header or note of a trace has: without it nothing is looked for.
+# What every record, header or note of a trace has: lines without it aren't searched.
 _HINT: Final = re.compile(
     rb"\[\d{1,9}\] +(?:\S{1,16} +)?\d{1,20}(?:\.\d{6})?\d{0,3}: |[\d)] +\d{1,12}\.\d{6}(?:\d{3})?: "
     rb"|\dus[^\n]: |\d[^\s\d][^ \n]{2,12} +\d[\d.]*: |\] -?\d+(?:\.\d{3}ms)? \(\+|\|  |: \(\S+\+0x|type: \d"
@@ -119,12 +118,12 @@ _PLACED: Final = re.compile(rb"[^\s:]+: \([^()\n]*\+0x[^()\n]*\)|tracing_mark_wr
 
 
 def _aligned(line: bytes, at: int) -> bool:
-    """Say whether what stands at a place is aligned to columns there, or a line of a header."""
+    """Say whether aligned columns, or a line of a header, begin at a position."""
     if _COLUMNS.match(line, at) is not None and STANDARD.match(line, at) is not None:
         return True
     if line[at + 8 : at + 9] == b"-" and any(layout.match(line, at) for layout in (LATENCY, REPORT_LATENCY)):
         return True
-    if line[at : at + 1] == b" " and (script := PERF.match(line, at)) is not None and script.end(1) == at + 16:
+    if line[at : at + 1] == b" " and (script := PERF.match(line, at)) is not None and script.end("task") == at + 16:
         return True
     if line.startswith(GRAPH_RULE, at) and line[at + len(GRAPH_RULE) :].rstrip(b"\r\n") == b"":
         return True
@@ -132,27 +131,27 @@ def _aligned(line: bytes, at: int) -> bool:
 
 
 def _counted(line: bytes, at: int) -> bool:
-    """Say whether what stands at a place is a record that begins with numbers, which could be parts of a prefix."""
+    """Say whether a record begins at a position whose first numbers could be parts of a prefix."""
     if VERBOSE.match(line, at) or RAW.fullmatch(line, at) or HEX.fullmatch(line, at):
         return True
     return GRAPH.match(line, at) is not None and _CALLED.search(line, at) is not None
 
 
 def _named(line: bytes, at: int) -> bool:
-    """Say whether what stands at a place is a record that begins with a name, which could have been a prefix's end."""
+    """Say whether a record begins at a position whose name could be the end of a prefix."""
     if PERF.match(line, at) or LOOSE.match(line, at):
         return True
     return BARE.match(line, at) is not None and _PLACED.match(line, at) is not None
 
 
 class Form(NamedTuple):
-    """The form of a prefix.  ``parts``: how many it has beside blanks."""
+    """The form of a prefix.  ``parts``: how many it has besides blanks."""
 
     pattern: bytes
     parts: int
 
     def length(self, line: bytes) -> int:
-        """Say how long the prefix of a line is, 0 if it has none: no blanks are one that align the line."""
+        """Return the length of a line's prefix; 0 if it has none, or only blanks that align the line."""
         found = _pattern(self.pattern).match(line)
         if found is None or found.end() == len(line) or (not self.parts and _aligned(line, 0)):
             return 0
@@ -165,7 +164,7 @@ def _pattern(form: bytes) -> re.Pattern[bytes]:
 
 
 class _Split(NamedTuple):
-    """A place at which a prefix may end: behind its parts, of which there are ``parts``, and ``usual`` blanks."""
+    """Where a prefix may end: behind its parts, of which there are ``parts``, and ``usual`` blanks."""
 
     pattern: bytes
     parts: int
@@ -204,7 +203,7 @@ def _matches(line: bytes, at: int) -> Iterator[tuple[re.Match[bytes], _Part]]:
 
 
 def form_of(line: bytes) -> Form | None:
-    """Give the form of what stands before a record; None if the line is one as it is, or none at all."""
+    """Give the form of the prefix before a record; None if the line is a record as it is, or holds none."""
     if _HINT.search(line, 0, 2 * _LONGEST) is None or _aligned(line, 0) or _counted(line, 0):
         return None
     is_named = (report := REPORT.match(line)) is not None and _is_padded(report)
@@ -226,9 +225,9 @@ def form_of(line: bytes) -> Form | None:
 
 def _is_padded(report: re.Match[bytes]) -> bool:
     """Say whether the name of the event is padded to trace-cmd's width."""
-    if report[5] is None:
+    if report["site"] is None:
         return False
-    name, _, rest = (report[5] + report[6]).partition(b":")
+    name, _, rest = (report["site"] + report["rest"]).partition(b":")
     blanks = len(rest) - len(rest.lstrip(b" "))
     return blanks > 1 and len(name) + 1 + blanks >= REPORT_NAME
 
@@ -245,14 +244,14 @@ def _indent(line: bytes) -> int:
     found = PERF.match(line)
     if found is None:
         return 0
-    end = found.end(1)
-    return max(0, end - 16) if end >= 16 else found.start(1)
+    end = found.end("task")
+    return max(0, end - 16) if end >= 16 else found.start("task")
 
 
-class Quoted:
-    """Takes the prefixes off the lines of a text, once one was found, and puts them back into the records of it.
+class Prefixes:
+    """Takes the prefixes off the lines of a text, once it knows their form, and puts them back into the records.
 
-    ``tail``: text that isn't given yet, as it has no newline.  ``is_new``: a prefix was found, so ask `again`.
+    ``tail``: text that is held back, as it has no newline.  ``is_new``: there is a new form, so call `again`.
     """
 
     __slots__ = ("_forms", "_heads", "_tries", "is_new", "tail")
@@ -268,12 +267,12 @@ class Quoted:
         return bool(self._forms)
 
     def find(self, line: bytes) -> bool:
-        """Say whether the next line, which is no record as it is, has a prefix."""
+        """Say whether the next line, which isn't a record as it stands, has a prefix."""
         self.is_new = self._tries < _FORMS and form_of(line) is not None
         return self.is_new
 
     def again(self, text: bytes) -> bytes:
-        """Take the text from the line on in which a prefix was found, as it stood."""
+        """Take the text again, as it stood, from the line with the new prefix on."""
         self.is_new = False
         self._tries += 1
         form = form_of(text[: text.find(b"\n") + 1])
@@ -300,7 +299,7 @@ class Quoted:
         return line[length:]
 
     def take_back(self, text: bytes) -> bytes:
-        """Give text that no record was made of back as it stood, and forget it."""
+        """Give back text without a record as it stood, and forget it."""
         parts, at = [], 0
         for length, prefix in self._heads:
             parts += [prefix, text[at : at + length]]

@@ -1,7 +1,7 @@
-"""The records that the lines of a trace stand for, as values.
+"""The records of a trace, as values.
 
 Every record carries ``raw``, the bytes it was read from; the ``raw`` of all records, joined, is the input.
-``complete`` is false of the last record of a text that ends without a newline, whatever it is: more may have followed.
+``complete`` is false for the last record of a text that ends without a newline: more may have followed.
 Text is decoded as UTF-8 with ``surrogateescape``, so ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
 """
 
@@ -27,9 +27,9 @@ FAULT: Final = Fault.FAULT
 
 
 class CodeAddress(NamedTuple):
-    """A place in code, as the kernel names it: ``do_sys_openat2+0x1/0x170 [module] <ffffffff813485a1>``.
+    """An address in code, as the kernel names it: ``do_sys_openat2+0x1/0x170 [module] <ffffffff813485a1>``.
 
-    Parts that the kernel did not print are None (module: empty). ``symbol`` is empty where only an address is known.
+    Parts that the kernel didn't print are None (module: empty). ``symbol`` is empty where only an address is known.
     """
 
     symbol: str
@@ -75,18 +75,18 @@ class Event(NamedTuple):
     probed place, ``caller`` where a return probe returns to; both None if the event prints no place. ``tgid`` is None
     without option record-tgid and where the kernel doesn't know it.
 
-    ``complete`` says whether ``fields`` holds all that the event says, decoded. It doesn't where the kernel broke the
-    record off, where text belongs to no argument, and where a value can't be decoded: that value is its text as
-    printed. ``guessed`` names the arguments whose values may be others: those, what follows them, numbers that may be
-    hexadecimal (up to 3.13, without the event's format), what stands between two strings of which the first could also
-    end later, and all arguments of an event that isn't a probe's.
+    ``complete`` says whether ``fields`` holds everything that the event says, decoded. It is false where the kernel
+    broke the record off, where some text belongs to no argument, and where a value can't be decoded: then the value is
+    its text as printed. ``guessed`` names the arguments that may have other values: those, what follows them, numbers
+    that may be hexadecimal (up to 3.13, without the event's format), everything between two strings if the first could
+    also end later, and all arguments of an event that isn't a probe's.
 
-    ``forgeable`` says that a string could have written the same text: this may be no record but part of a string that
-    began in one before, within the length that a record has at most, or its own string may go on in what follows. It is
-    false where that is settled (see Parser), and in raw pages. Other records have it, too.
+    ``forgeable`` says that a string could have written the same text: this may be part of a string that began in an
+    earlier record, within the length of a record, or its own string may go on in what follows. It is false where that
+    is settled (see Parser), and in raw pages. Other records have it, too.
 
-    ``group`` is said by perf script alone, ``instance`` by trace-cmd report of several. ``name`` is empty in text of
-    2009, whose events had none.
+    Only perf script names the ``group``, and only trace-cmd report of several instances the ``instance``. ``name`` is
+    empty in text of 2009, whose events had no names.
     """
 
     task: str
@@ -133,7 +133,7 @@ class Bare(NamedTuple):
 
     ``complete``, ``guessed`` and ``forgeable``: see Event.
 
-    An event within a function_graph is one, too, with as much of its context as is shown: the rest is None.
+    An event within a function_graph is one, too; the parts of its context that aren't shown are None.
     """
 
     name: str
@@ -155,8 +155,8 @@ class Call(NamedTuple):
     """A line of a function_graph: ``entry`` of a function, its ``exit``, or ``leaf`` for both.
 
     ``function`` is empty where the exit doesn't name it, ``depth`` how many calls are around it, ``duration`` in
-    nanoseconds, None at an entry. ``note`` is what else is said of it, such as the value returned. Of the context, None
-    is what isn't shown.
+    nanoseconds, None at an entry. ``note`` is any other text, such as the value returned. The parts of the context
+    that aren't shown are None.
     """
 
     kind: Literal["entry", "exit", "leaf"]
@@ -189,7 +189,7 @@ class Comment(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """From here on a CPU's lines of a function_graph are of another task."""
+    """From here on, a CPU's lines of a function_graph belong to another task."""
 
     cpu: int
     previous_task: str
@@ -215,7 +215,7 @@ class Coded(NamedTuple):
 class Marker(NamedTuple):
     """What a program wrote to trace_marker; ``text`` is without the last newline.
 
-    ``guessed`` names it if lines follow that may be part of it or not.
+    ``guessed`` names ``text`` if it is uncertain whether the lines after it belong to it.
     """
 
     task: str
@@ -255,9 +255,9 @@ class RawMarker(NamedTuple):
 
 
 class StackTrace(NamedTuple):
-    """A call stack, innermost frame first; ``user`` if it is that of the program.
+    """A call stack, innermost frame first; ``user``: the program's, not the kernel's.
 
-    It is that of the event before it on the same CPU: an event of another CPU can stand between the two.
+    It belongs to the event before it on the same CPU; an event of another CPU can stand between the two.
     """
 
     task: str
@@ -300,7 +300,7 @@ class BareRawMarker(NamedTuple):
 
 
 class BareStack(NamedTuple):
-    """A call stack in a trace without context; that of the event before it, if all are of one CPU."""
+    """A call stack in a trace without context; it belongs to the event before it if there is one CPU."""
 
     frames: tuple[CodeAddress, ...]
     user: bool
@@ -388,11 +388,11 @@ Record: TypeAlias = (
 
 
 def unfinished(record: Record) -> Record:
-    """Mark a record whose last line had no newline, which was added to read it: its last value may go on."""
+    """Mark a record whose last line had no newline (one was added to read it): its last value may go on."""
     raw = record.raw[:-1]
     if isinstance(record, (Event, Bare)):
         guessed = record.guessed | set(list(record.fields)[-1:])
         return record._replace(raw=raw, complete=False, guessed=guessed)
     if isinstance(record, (Header, Lost, BufferStarted, Switch, Unparsed)):
-        return record._replace(raw=raw)  # these are whole, or nothing is said of them
+        return record._replace(raw=raw)  # they are whole, or say nothing
     return record._replace(raw=raw, complete=False)

@@ -93,7 +93,7 @@ def stored(tables: Iterator[Any]) -> None:
 
 def raw_tables(home: Path) -> Iterator[Any]:
     from kprobe_text.columns.dat import AT_ONCE
-    from kprobe_text.columns.raw import RawReading
+    from kprobe_text.columns.pages import RawReading
     from kprobe_text.pages.events import Events
     from kprobe_text.pages.header import page_header
     from kprobe_text.pages.kallsyms import Kallsyms

@@ -1,4 +1,4 @@
-"""Lines with a form of their own -> records: of tracers, of system calls, and of 2009, without names.
+"""Lines with a form of their own (tracers, system calls, kernels of 2009) -> records.
 
-Uses nothing but the rest of `kprobe_text.text`.  Start with `graph`.
+Start with `graph`.
 """

@@ -17,9 +17,9 @@ _NAME: Final = re.compile(r"[^\s=<>]+(?: \[[^\]\s]+\])?")
 def call(line: re.Match[bytes], context: GraphContext, rest: bytes, raw: bytes) -> Record | None:
     """Build the record of a line without an event; None if it isn't one."""
     rest = rest.rstrip(b" \r")
-    duration = None if line[7] is None else round(float(line[7]) * 1000)
-    depth = len(line[8]) // 2
-    if line[9] is not None:
+    duration = None if line["duration"] is None else round(float(line["duration"]) * 1000)
+    depth = len(line["indent"]) // 2
+    if line["comment"] is not None:
         return Comment(decode(rest.removesuffix(GRAPH_END)), *context, raw) if rest.endswith(GRAPH_END) else None
     # that one of the two is there at all is found out sooner
     if (b") {" in rest or b");" in rest) and (parts := _CALL.fullmatch(rest)) is not None:

@@ -8,8 +8,8 @@ import re
 from typing import Final
 
 from kprobe_text.text.arguments import decode
+from kprobe_text.text.code_address import code_address
 from kprobe_text.text.context import Context
-from kprobe_text.text.place import find_place
 from kprobe_text.text.records import Event, Value
 
 # a mark has such a place with option sym-offset
@@ -30,9 +30,9 @@ def nameless(context: Context, text: bytes, raw: bytes) -> Event:
     place = NAMELESS.match(text)
     assert place is not None
     first, arrow, second = decode(place[1].rstrip(b": ")).partition(" <- ")
-    address, caller = find_place(first), None
+    address, caller = code_address(first), None
     if arrow:
-        address, caller = find_place(second), address
+        address, caller = code_address(second), address
     fields: dict[str, Value] = {}
     complete = True
     for i, word in enumerate(text[place.end() :].removesuffix(b"\r").split(None, _MOST)):

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kprobe_text.columns import Reading, kernel
+from kprobe_text.columns import Reading, text_scan
+from kprobe_text.columns.compiled_pass import CompiledPass
 from kprobe_text.columns.merge import merged
-from kprobe_text.columns.plain import Pass
 from kprobe_text.columns.rows import stem
 from kprobe_text.text import (
     FAULT,
@@ -285,13 +285,13 @@ def test_any_bytes(text: bytes, piece: int) -> None:
 def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Return how many records of each kind the compiled pass has read."""
     found: Counter[int] = Counter()
-    tables = Pass.tables
+    tables = CompiledPass.tables
 
-    def counted(self: Pass, rows: Any, *others: Any) -> Any:
+    def counted(self: CompiledPass, rows: Any, *others: Any) -> Any:
         found.update(self._lines[rows, 1].tolist())
         return tables(self, rows, *others)
 
-    monkeypatch.setattr(Pass, "tables", counted)
+    monkeypatch.setattr(CompiledPass, "tables", counted)
     return found
 
 
@@ -302,7 +302,7 @@ def test_the_compiled_pass_reads_what_is_plain(taken: Counter[int]) -> None:
     text = b"".join(head + body + b"\n" for body in bodies) * 500
     check(text)
     # of the first line, which is learned from, and of the last, which no line follows, nothing can be said
-    assert 1900 < taken[kernel.EVENT] < 2000
+    assert 1900 < taken[text_scan.EVENT] < 2000
 
 
 def test_the_compiled_pass_reads_stacks(taken: Counter[int]) -> None:
@@ -326,7 +326,7 @@ def test_the_compiled_pass_reads_stacks(taken: Counter[int]) -> None:
         {"user": False, "frames": ["f+0x1/0x2", "0xffffffffc02010de"]},
     ]
     # one in a line that follows a stack with a lost note is given out at once, by what reads that
-    assert (taken[kernel.STACK], taken[kernel.SHORT_STACK]) == (2 * 600, 2 * 199)
+    assert (taken[text_scan.STACK], taken[text_scan.SHORT_STACK]) == (2 * 600, 2 * 199)
 
 
 def test_what_a_string_may_have_written_is_marked() -> None:
@@ -361,15 +361,15 @@ def test_the_compiled_pass_looks_at_the_seal_of_each_record(has_format: bool) ->
     # another number is a string's, which goes on to the end of the next record
     marks = [False] * 1000 + [True] * 84 + [False] * 116 + [True] * 84 + [False] * 117
     taken: Counter[int] = Counter()
-    scan = Pass.scan
+    scan = CompiledPass.scan
     with pytest.MonkeyPatch.context() as patch:
 
-        def counted(self: Pass, *words: Any) -> tuple[Any, Any, int]:
+        def counted(self: CompiledPass, *words: Any) -> tuple[Any, Any, int]:
             found = scan(self, *words)
             taken["good"] += int(found[1].sum())
             return found
 
-        patch.setattr(Pass, "scan", counted)
+        patch.setattr(CompiledPass, "scan", counted)
         table = tables_of(text, **known)["s"]
     assert table["forgeable"].to_pylist() == marks * 4
     assert taken["good"] > 5000

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kprobe_text.text import Event, Parser, StackTrace, parse, tokens
+from kprobe_text.text import Event, Parser, StackTrace, argument_guesses, parse
 
 HEAD = b"            bash-42      [001] .....    11.791146: "
 RETURN = HEAD + b"ret: (f+0x0/0x1) ret=3\n"
@@ -156,9 +156,9 @@ def test_broken_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         read.append(body)
         return attempted(body, decimal=decimal)
 
-    attempted = tokens.attempted
+    attempted = argument_guesses.attempted
     parser = Parser()
-    monkeypatch.setattr(tokens, "attempted", noted)
+    monkeypatch.setattr(argument_guesses, "attempted", noted)
     parser.feed(RETURN + HEAD + b"x: (f+0x0/0x1) a=1 b\n" + RETURN)
     parser.close()
     assert read.count(b" a=1 b") == 1

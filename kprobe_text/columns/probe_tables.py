@@ -1,16 +1,16 @@
-"""The trace's facts that the compiled pass uses: the places of probes, and the arguments of each."""
+"""What the compiled scan knows of a trace: the probes' addresses as printed, and the arguments of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from kprobe_text.columns import kernel
+from kprobe_text.columns import text_scan
 from kprobe_text.text import Event, defined_name, parse_format
 from kprobe_text.text.arguments import Arguments, arguments_of, is_seal
-from kprobe_text.text.defined import Formats, definition_of
+from kprobe_text.text.descriptions import Formats, definition_of, format_text
 
 _SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
 _PLANS: Final = 1024
@@ -18,7 +18,7 @@ _ROWS: Final = 8192
 _POOL: Final = 1 << 18
 _RETRIES: Final = 4  # how often a place's arguments may turn out to be others, without a schema
 
-_KINDS: Final = {'"%s"': kernel.STRING, "%pS": kernel.SYMBOL, "%n": kernel.EITHER}
+_KINDS: Final = {'"%s"': text_scan.STRING, "%pS": text_scan.SYMBOL, "%n": text_scan.EITHER}
 NO_SCHEMA, DEFINED, FORMAT = 0, 1, 2
 
 
@@ -31,8 +31,8 @@ class Plan(NamedTuple):
     schema: int
 
 
-class Sites:
-    """Tables of places and plans, in the form that `kernel.scan` reads."""
+class ProbeTables:
+    """Tables of probes and of their arguments, in the form that `text_scan.scan` reads."""
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
         self._formats = formats
@@ -46,6 +46,9 @@ class Sites:
         self._plan_rows = np.zeros((_PLANS, 2), np.int64)
         self._has_schema = np.zeros(_PLANS, np.int64)
         self._arguments = np.zeros((_ROWS, 4), np.int64)
+        self.tables: Final = text_scan.Probes(
+            self._hashes, self._rows, self._pool, self._site_plan, self._plan_rows, self._has_schema, self._arguments
+        )
         self._used = 0
         self._filled = 0
         self._known: dict[bytes, int] = {}
@@ -55,25 +58,10 @@ class Sites:
         self.addresses: list[str] = []
         self.callers: list[str | None] = []
 
-    @property
-    def sites(self) -> tuple[Any, ...]:
-        """The places, for the pass."""
-        return self._hashes, self._rows, self._pool
-
-    @property
-    def tables(self) -> tuple[Any, ...]:
-        """The plans, for the pass."""
-        return self._site_plan, self._plan_rows, self._has_schema
-
-    @property
-    def names(self) -> tuple[Any, ...]:
-        """The arguments of the plans and their names, for the pass."""
-        return self._arguments, self._pool
-
     def learn(self, event: Event, opens: Callable[[bytes], str]) -> bool:
-        """Take an event's place and arguments as those of lines to come; say whether that was new.
+        """Expect an event's address and arguments in later lines; say whether they were new.
 
-        `opens` says what is in all records of a place that hold a string which could be further records, "" if none.
+        `opens` says what every record at an address contains whose string could imitate records; "" if none could.
         """
         address, caller = event.address, event.caller
         if address is None or not event.complete or event.guessed or event.clock != "time":
@@ -108,7 +96,7 @@ class Sites:
         if site >= _SITES or self._filled + len(key) > _POOL:
             return False
         start = self._text(key)
-        value = kernel.hashed(self._pool, start, start + len(key))
+        value = text_scan.hashed(self._pool, start, start + len(key))
         row = int(value) % len(self._hashes)
         while self._rows[row, 0] >= 0:
             row = (row + 1) % len(self._hashes)
@@ -151,7 +139,7 @@ class Sites:
         arguments, schema = self._schema(event.name)
         if arguments is None:
             names = tuple(event.fields)
-            return Plan(event.name, names, ((kernel.ANY, -1),) * len(names), NO_SCHEMA)
+            return Plan(event.name, names, ((text_scan.ANY, -1),) * len(names), NO_SCHEMA)
         kinds = [_kind(printed) for _, printed in arguments.items]
         if any(kind is None for kind in kinds):
             return None
@@ -167,7 +155,7 @@ class Sites:
         return at, number - (1 << 64) if number >> 63 else number, int(signed)
 
     def _schema(self, name: str) -> tuple[Arguments | None, int]:
-        if (text := text_of(self._formats, name)) is not None:
+        if (text := format_text(self._formats, name)) is not None:
             try:
                 arguments = arguments_of(parse_format(text).print_fmt)
             except ValueError:
@@ -179,16 +167,9 @@ class Sites:
         return (definition.wide, DEFINED) if definition is not None else (None, NO_SCHEMA)
 
 
-def text_of(formats: Formats | None, name: str) -> str | bytes | None:
-    """Give the text of an event's format file."""
-    if formats is None:
-        return None
-    return formats(name) if callable(formats) else formats.get(name)
-
-
 def _kind(printed: str) -> tuple[int, int] | None:
     if is_seal(printed):
-        return kernel.EITHER, -1
+        return text_scan.EITHER, -1
     array = printed.startswith("{")
     count = printed.count(",") + 1 if array else -1
     one = printed.strip("{}").partition(",")[0]
@@ -196,7 +177,7 @@ def _kind(printed: str) -> tuple[int, int] | None:
     if kind is None:
         if one == "'%c'":
             return None
-        kind = kernel.DECIMAL if one[-1] in "du" else kernel.PREFIXED if one.startswith("0x") else kernel.BARE
-    if array and kind in (kernel.STRING, kernel.SYMBOL):
+        kind = text_scan.DECIMAL if one[-1] in "du" else text_scan.PREFIXED if one.startswith("0x") else text_scan.BARE
+    if array and kind in (text_scan.STRING, text_scan.SYMBOL):
         return None
-    return kind + kernel.ARRAY * array, count
+    return kind + text_scan.ARRAY * array, count

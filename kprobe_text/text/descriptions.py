@@ -16,8 +16,15 @@ from kprobe_text.text.layout import BARE, GRAPH, LATENCY
 from kprobe_text.text.records import NONE, CodeAddress, Record, Value
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
+"""The text of each event's format file, by the event's name."""
 
-# a field that is shorter has no room for what looks like a record
+
+def format_text(formats: Formats | None, name: str) -> str | bytes | None:
+    """Give the text of an event's format file; None if there is none."""
+    return None if formats is None else formats(name) if callable(formats) else formats.get(name)
+
+
+# a shorter field has no room for what looks like a record
 _ROOM: Final = 32
 
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
@@ -30,9 +37,9 @@ _PRINTED = re.compile(r"\b(\w++)=%[-+ #0]*+[0-9.*]*+[hlLzq]*([a-zA-Z])")
 # of 64 bits: the kernel takes no more
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]{1,16}|[1-9][0-9]{0,19}|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
-# what a string has no room for a record in: a task's name, and what the definition itself says
+# strings without room for a record: a task's name, and what the definition itself says
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
-# What each probe's event has, with option fields, too.
+# What every probe's event has, even with option fields.
 PLACED: Final = re.compile(rb": +(?:\(|__probe_)")
 # A longer record may have been broken off behind its strings: at 4096 bytes, or at 8192 since 6.8.
 WHOLE: Final = 3900
@@ -47,7 +54,7 @@ _RECENT: Final = re.compile(r"0x|'|%pS|\{|=")
 
 
 class Room(NamedTuple):
-    """What room the strings of an event have to imitate the end of their record, and further records.
+    """What room the strings of an event have to imitate the end of their record and further records.
 
     ``strings``: how many there are.  ``is_open``: one that is long enough has no seal behind it; ``is_open_bare``: one
     of any length has none, and where lines have no columns a task's name is long enough.  ``seal`` is what only a
@@ -100,7 +107,7 @@ class Definition(NamedTuple):
 
 
 def defined_name(definition: str) -> str:
-    """Give the name of the event that a definition makes; empty if it isn't said and can't be told."""
+    """Give the name of the event that a definition makes; empty if it has none and the kernel's can't be told."""
     words = definition.split()
     event = _EVENT.fullmatch(words[0]) if words else None
     if event is None:
@@ -115,7 +122,7 @@ def defined_name(definition: str) -> str:
 
 
 def _long(text: str) -> int | None:
-    """Give a number as kstrtol() reads it, 0 before octal digits; None if it is none, or too large for a long."""
+    """Give a number as kstrtol() reads it, 0 before octal digits; None if it isn't one, or too large for a long."""
     found = _LONG.fullmatch(text)
     if found is None:
         return None
@@ -186,7 +193,7 @@ def definition_of(text: str) -> Definition | None:
 
 
 class Description(NamedTuple):
-    """What is known of an event: all that it is by default is nothing.
+    """What is known of an event; by default nothing.
 
     ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
     ``signed`` name fields of a format. ``shown`` are the names that are printed, and whether each is a string's; None
@@ -205,11 +212,11 @@ _UNKNOWN: Final = Description()
 
 
 class Site(NamedTuple):
-    """What ``name: (place)`` says: constant for each probe, and known from the first line on.
+    """What ``name: (address)`` says: constant for each probe, and known from the first line on.
 
-    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could write the look of its
-    end and of further records: "" if none could, else what is in all records of which one could; of a single character
-    if one could wherever that is.
+    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could imitate the record's end
+    and further records: "" if none could, else what every such record contains; a single character if one could
+    wherever that stands.
     """
 
     name: str
@@ -226,17 +233,17 @@ class Site(NamedTuple):
     is_quoted: bool = False
 
     def imitates(self, line: re.Match[bytes], record: Record) -> bool:
-        """Say whether a string in a record of it could have written the look of its end and of further records."""
+        """Say whether a string in a record of it could imitate the record's end and further records."""
         if not getattr(record, "complete", True) and (self.arguments is not None or self.address is not None):
-            return True  # it isn't what is known of it
+            return True  # it doesn't fit what is known of the event
         room = self.room
         if room.is_open or (room.is_open_bare and line.re in (BARE, GRAPH)):
             return not self.is_quoted or b'"' in record.raw
         if room.seal is None:
             return False
-        # where columns begin with a blank, none can be taken for the quote that opens a string
+        # where columns begin with a blank, no column can be taken for the quote that opens a string
         may_hold = self.address is not None and line.re is not LATENCY
-        body = record.raw[line.start(line.re.groups) - line.start() :]
+        body = record.raw[line.start("rest") - line.start() :]
         return not room.is_settled(body, len(record.raw), may_hold=may_hold)
 
 
@@ -256,21 +263,19 @@ class Descriptions:
         """Give what is known of an event."""
         if (known := self._known.get(name)) is not None:
             return known
-        return keep(self._known, name, self._found(name, self._defined.get(name)))
+        return keep(self._known, name, self._describe(name, self._defined.get(name)))
 
-    def _found(self, name: str, definition: Definition | None) -> Description:
-        text = None
-        if self._formats is not None:
-            text = self._formats(name) if callable(self._formats) else self._formats.get(name)
-        found = _UNKNOWN if text is None else _formatted(text)
+    def _describe(self, name: str, definition: Definition | None) -> Description:
+        text = format_text(self._formats, name)
+        known = _UNKNOWN if text is None else _formatted(text)
         if definition is None:
-            return found
-        if found.arguments is None:
+            return known
+        if known.arguments is None:
             wide = definition.wide
-            return found._replace(arguments=wide, definition=definition, room=definition.room, shown=_strings(wide))
-        if found.arguments.names != definition.wide.names:
-            return found
-        return found._replace(arguments=found.arguments.sealed(definition.wide), room=definition.room)
+            return known._replace(arguments=wide, definition=definition, room=definition.room, shown=_strings(wide))
+        if known.arguments.names != definition.wide.names:
+            return known
+        return known._replace(arguments=known.arguments.sealed(definition.wide), room=definition.room)
 
 
 def _room(arguments: Arguments) -> Room:

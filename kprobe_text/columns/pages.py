@@ -12,14 +12,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kprobe_text.columns.columns import ARGUMENT, EVENT, LABEL, array, escaped
-from kprobe_text.columns.columns import plain as plain_value
+from kprobe_text.columns.column_types import ARGUMENT, EVENT, LABEL, array, escaped, integer_of
+from kprobe_text.columns.column_types import plain as plain_value
+from kprobe_text.columns.compiled_pass import bits, labelled
+from kprobe_text.columns.compiled_pass import numbers as column_of
 from kprobe_text.columns.merge import merged
-from kprobe_text.columns.plain import bits, labelled
-from kprobe_text.columns.plain import numbers as column_of
+from kprobe_text.columns.page_scan import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe_text.columns.rows import Rows, stem
-from kprobe_text.columns.types import integer_of
-from kprobe_text.columns.walk import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe_text.pages.bounds import FRAMES
 from kprobe_text.pages.events import Known
 from kprobe_text.pages.layout import FieldLayout
@@ -168,7 +167,7 @@ class RawReading:
         most = count * (header.size // _SMALLEST)
         if len(self._found) < most:
             self._found = np.empty((most, 6), np.int64)  # kept, or the kernel would have to make room each time
-        rows = walk(self._buffer, count, layout, self._slots, sizes, good, self._found)
+        rows = walk(self._buffer, count, layout, (self._slots, sizes), good, self._found)
         if any(escaped(name) != name for name in self.pages.tasks.values()):
             good[:] = False
         self._walked = self._found[:rows]
@@ -205,7 +204,7 @@ class RawReading:
         count = len(starts)
         offsets, present = np.empty(count + 1, np.int32), np.empty(count, bool)
         data = np.empty(int((ends - starts).sum()), np.uint8)
-        used = texts(self._buffer, starts, ends, field.offset, is_probe, offsets, present, is_odd, data)
+        used = texts(self._buffer, (starts, ends), (field.offset, is_probe), (offsets, present, data), is_odd)
         shown = None if present.all() else bits(present)
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data[:used]), shown)
 
@@ -271,7 +270,7 @@ class RawReading:
         fields = {field.name: field for field in known.reader.layout.fields}
         counts = self._numbers(starts, fields["size"]) if "size" in fields else np.full(count, -1)
         offsets, addresses = np.empty(count + 1, np.int32), np.empty(int((ends - starts).sum()) // 8, np.int64)
-        used = frames(self._buffer, starts, ends, fields["caller"].offset, counts, offsets, addresses)
+        used = frames(self._buffer, (starts, ends), fields["caller"].offset, counts, offsets, addresses)
         shown = self._labels(addresses[:used].view(np.uint64), lambda address: escaped(self._places[address].text))
         columns = self._context(known, events, cpu, offset) | {
             "user": self._same(known.special == "user_stack", _TRUTH, count),

@@ -1,4 +1,4 @@
-"""Records of group ftrace that aren't hits of events: marks, stacks and functions."""
+"""Fields of events of group ftrace -> the records that aren't hits of events: marks, stacks and functions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ def special(
     places: Kallsyms,
     after: tuple[Any, ...],
 ) -> Record | None:
-    """Return the record; None if a field is missing, what was printed isn't a mark, or a stack is longer than any.
+    """Return the record; None if a field is missing, the text isn't a mark, or the stack is too long for a kernel's.
 
     ``context`` is task, pid, CPU, flags and time; ``after`` tgid, clock and raw; ``rest`` what follows the fields whose
     size is known.

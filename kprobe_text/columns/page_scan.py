@@ -1,4 +1,4 @@
-"""The pages of a ring buffer, walked by compiled code: the positions of plain events, and their numbers and texts."""
+"""The compiled scan of ring-buffer pages: where plain events are, and their numbers and texts."""
 
 import numba
 import numpy as np
@@ -30,14 +30,15 @@ def _at(buf, at, size):
 
 
 @numba.njit(**_QUICK)
-def walk(buf, count, layout, slots, sizes, good, found):  # noqa: C901 - one page after the other, one event after the other
+def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page after the other, one event after the other
     """Find the events of `count` pages; those of a page that isn't plain are left out, which `good` says.
 
-    `layout`: where a page has its time stamp, commit, size of that, data and end, and an event its type.  `slots` gives
-    the number of a plain event by its type, or -1; `sizes` the least length by that.  A row of `found`: the event (-1:
-    not plain), its page, where what belongs to it begins, where it begins and ends, its time.
+    `layout`: where a page has its time stamp, commit, size of that, data and end, and an event its type.  `events`
+    has the number of a plain event by its type, or -1, and the least length by that number.  A row of `found`: the
+    event (-1: not plain), its page, where what belongs to it begins, where it begins and ends, its time.
     """
     stamp_at, commit_at, long, data, size, type_at = layout
+    slots, sizes = events
     n = 0
     for page in range(count):
         base = page * size
@@ -152,12 +153,16 @@ def copied(buf, starts, offset, size, out):
 
 
 @numba.njit(**_QUICK)
-def texts(buf, starts, ends, offset, is_probe, offsets, present, odd, out):
+def texts(buf, bounds, field, column, odd):
     """Copy texts one after the other, as their locations say; return their length.
 
-    `offsets` gets where each begins, and the end; `present` is false for what couldn't be read.  A text that isn't
-    plain is left out, which `odd` says.
+    `bounds`: where each event begins and ends; `field`: its offset, and whether the event is a probe's; `column`: where
+    each text begins, and the end, whether it could be read, and all bytes.  A text that isn't plain is left out, which
+    `odd` says.
     """
+    starts, ends = bounds
+    offset, is_probe = field
+    offsets, present, out = column
     used = 0
     for i in range(len(starts)):
         offsets[i] = used
@@ -193,8 +198,9 @@ def texts(buf, starts, ends, offset, is_probe, offsets, present, odd, out):
 
 
 @numba.njit(**_QUICK)
-def frames(buf, starts, ends, at, counts, offsets, out):
+def frames(buf, bounds, at, counts, offsets, out):
     """Read the addresses of call stacks up to what ends them; a count below 0 doesn't say how many there are."""
+    starts, ends = bounds
     used = 0
     for i in range(len(starts)):
         offsets[i] = used

@@ -1,7 +1,7 @@
-"""Events whose strings have no quotes around them: how many lines one takes.
+"""Strings without quotes around them: how many lines their event takes.
 
-Only a string holds a newline, such as a task's name.  What goes on behind it shows that the record goes on: an argument
-that is still to come by the event's format, or, without one, any argument soon after text that is no number.
+Only a string holds a newline, such as a task's name.  What follows it shows that the record goes on: an argument that
+the event's format has still to come, or, without a format, any argument soon after text that isn't a number.
 """
 
 import re
@@ -13,14 +13,14 @@ _VALUE: Final = re.compile(rb"0x[0-9a-f]{1,16}|(?=[a-f]*\d)[0-9a-f]{1,16}|-?\d{1
 # what follows a name that has a newline in it, up to the next argument: no task's name is longer
 _FURTHER: Final = re.compile(rb"[^\n]{0,15} ([A-Za-z_]\w*)=")
 _NAME_LENGTH: Final = 15
-# What stands after a trace where people keep it: ^C, a prompt, grep's and others' marks of what was left out, a page.
+# What stands after a trace where people keep it: ^C, a prompt, marks for what was left out (grep's --), tags of a page.
 _FOREIGN: Final = re.compile(
     rb"\^C.*|--|\[?\.\.\.\]?|```.*|[^\s$#%]{0,64}[$#%](?: .*)?|[ \t]{0,64}</?[a-zA-Z][^<>]{0,256}>[ \t]{0,64}\r?"
 )
 
 
 def is_over(shown: Mapping[str, bool] | None, first: bytes) -> bool:
-    """Say whether an event's first line is all of it, whatever follows."""
+    """Say whether an event has no line but its first, whatever follows."""
     if shown is None:
         return not _goes_on(_last_value(first))
     if not any(shown.values()):
@@ -61,7 +61,7 @@ def _known(shown: Mapping[str, bool], first: bytes, others: Sequence[bytes]) -> 
         last = names[-1] if names else last
         if not missing and last:
             return len(others) if shown[last] else taken
-    # it has lost an argument; what stands behind its last string is that string's
+    # it has lost an argument, so what follows its last string belongs to that string
     names = _names(shown, first)
     return len(others) if names and shown[names[-1]] else 0
 

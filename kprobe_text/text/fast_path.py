@@ -1,37 +1,37 @@
-"""The lines that make up most of a trace, probes' events in the usual layout, read many at once for speed."""
+"""The fast way to read: runs of probes' lines in the standard layout, which make up most of a trace, many at once.
+
+It gives the records that `record_builder` gives, and leaves to that every line that isn't plain.
+"""
 
 from io import BytesIO
 from typing import Final, TypeAlias
 
 from kprobe_text.text.arguments import Reader
 from kprobe_text.text.context import Columns, keep
-from kprobe_text.text.defined import Site
-from kprobe_text.text.layout import STANDARD, USUAL
-from kprobe_text.text.line import Known, Lines
+from kprobe_text.text.descriptions import Site
+from kprobe_text.text.layout import PROBE_LINE, STANDARD
+from kprobe_text.text.record_builder import Known, RecordBuilder
 from kprobe_text.text.records import NONE, CodeAddress, Event, Record, Value
 
-# So much text is cut into lines at once, and so many lines are read at once.
+# How much text is cut into lines at once, and how many lines are read at once.
 _WINDOW: Final = 1 << 13
 _BATCH: Final = 512
 
-# How many texts of arguments are kept with what they say, for all events, how long they are at most, and for how many
-# lines: what a system does changes. About 1 MB.
+# How many texts of arguments are kept with their values, for all events; how long they may be; and for how many lines
+# they are kept, as what a system does changes. About 1 MB.
 _KNOWN: Final = 2048
 _LENGTH: Final = 160
 _LINES: Final = 1 << 16
 
-# How many rows a table has at most.
-_ROWS: Final = 2048
-
 _new = tuple.__new__
 
-# name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site,
-# and what is in all records that hold a string (see Site)
+# name, address, caller, the arguments' reader if nothing else matters, the texts that were read before, the site, and
+# what every record with a string contains (see Site)
 _Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site, str]
 
 
 def _alone(read: Reader, opens: str) -> Reader:
-    """Give what reads arguments in which there is no other record."""
+    """Make a reader that refuses arguments which may hold another record."""
 
     def alone(text: str) -> dict[str, Value] | None:
         return None if opens in text else read(text)
@@ -39,20 +39,20 @@ def _alone(read: Reader, opens: str) -> Reader:
     return alone
 
 
-class Usual:
-    """Does what `Lines.record` does, with all that repeats from tables.
+class FastPath:
+    """Does what `RecordBuilder.record` does, and takes from tables what repeats.
 
-    Text is read as Latin-1, a character for each byte, which is quicker than bytes are. ``reach`` is how far in the
-    text the strings of what was read may go on: ``longest`` bytes from a record's beginning.
+    Text is read as Latin-1, one character for each byte, which is faster than bytes. ``reach`` is how far in the text
+    the strings of earlier records may go on: ``longest`` bytes from the end of a record.
     """
 
     __slots__ = (
-        "_columns", "_index", "_lines", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
+        "_builder", "_columns", "_index", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
         "longest", "reach",
     )  # fmt: skip
 
-    def __init__(self, lines: Lines, longest: int) -> None:
-        self._lines = lines
+    def __init__(self, builder: RecordBuilder, longest: int) -> None:
+        self._builder = builder
         self.longest = longest
         self.reach = 0
         self._columns: dict[str, Columns] = {}
@@ -63,17 +63,17 @@ class Usual:
         self.begin()
 
     def opens(self, site: bytes) -> str:
-        """Return what is in all records of ``name: (place)`` with a string that could be more records; "" if none."""
-        return self._lines.site(site).opens
+        """Return what every record of ``name: (address)`` contains whose string could imitate records; "" if none."""
+        return self._builder.site(site).opens
 
     def begin(self) -> None:
-        """Forget the text that was cut into lines: another one comes."""
+        """Forget the lines of the last text: another text comes."""
         self._rows: list[tuple[str, str, str, str, str]] = []
         self._raws: list[bytes] = []
         self._index = self._position = 0
 
     def read(self, text: bytes, position: int, limit: int, records: list[Record]) -> int:
-        """Read lines as long as each is a probe's event, and the next as well; say where that ends."""
+        """Read lines while each is a probe's event and so is the next; return where they end."""
         while self._cut(text, position, limit):
             if not self._rows[self._index][3] or not self._events(text, limit, records):
                 return self._position
@@ -81,18 +81,16 @@ class Usual:
         return position
 
     def _cut(self, text: bytes, position: int, limit: int) -> bool:
-        """Have lines from a position on; False if there aren't two of them."""
+        """Cut the text into lines from a position on; False if there are fewer than two."""
         while self._position < position and self._index < len(self._raws):
             self._position += len(self._raws[self._index])
             self._index += 1
         if self._position != position or self._index + 1 >= len(self._rows):
             end = limit if limit - position <= _WINDOW else text.rfind(b"\n", position, position + _WINDOW) + 1
-            if (
-                not end or text.find(b"\n", position, end - 1) < 0
-            ):  # without an end: a line longer than any kernel prints
+            if not end or text.find(b"\n", position, end - 1) < 0:  # no end: a line longer than any kernel prints
                 return False
             piece = text[position:end]
-            self._rows = USUAL.findall(piece.decode("latin-1"))
+            self._rows = PROBE_LINE.findall(piece.decode("latin-1"))
             self._raws = BytesIO(piece).readlines()
             self._index, self._position = 0, position
             self._read += len(self._rows)
@@ -105,9 +103,10 @@ class Usual:
     def _events(  # noqa: C901 - calls cost as much as what they would do
         self, text: bytes, limit: int, records: list[Record]
     ) -> bool:
-        """Build events from the next line on; False if there came one that isn't an event, followed by a record."""
+        """Build events from the next line on; False at a line that isn't an event followed by a record."""
         columns, seconds, places, rows = self._columns, self._seconds, self._places, self._rows
         new, event, append = _new, Event, records.append
+        clock, group, instance = "time", "", ""
         at, reach, longest = self._position, self.reach, self.longest
         index = start = self._index
         stop = min(start + _BATCH, len(rows))
@@ -134,19 +133,20 @@ class Usual:
                     break
                 fields, complete, guessed = found
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
-            stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
+            timestamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
-            begin = at
+            start_of_line = at
             at += len(raw)
             if opens and opens in rest:
                 reach = at + longest
-            # what Event(…) does, at less than half the cost
+            forgeable = start_of_line < reach
+            # what Event(…) does, at less than half the cost; a test holds that these are its fields, in their order
             append(
                 new(
                     event,
                     (
-                        task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", raw, complete,
-                        guessed, "", "", begin < reach,
+                        task, pid, cpu, flags, timestamp, name, address, caller, fields, tgid, clock, raw, complete,
+                        guessed, group, instance, forgeable,
                     ),
                 )
             )  # fmt: skip
@@ -162,23 +162,23 @@ class Usual:
         return index == stop
 
     def _arguments(self, place: _Place, context: str, rest: str) -> Known | None:
-        """Read arguments of which more is to be known than their types; None if they can't be read to the end."""
+        """Read arguments whose types alone don't settle them; None if they can't be read to the end."""
         _, address, _, _, known, site, _ = place
         if address is None:
             return None
         columns = context.encode("latin-1")
         if len(site.opens) > 1 and site.opens in rest:
-            return None  # there may be another record in it, which would have the seal
-        found = self._lines.arguments(site, columns, rest.encode("latin-1"))
+            return None  # another record may be in it, and have the seal
+        found = self._builder.arguments(site, columns, rest.encode("latin-1"))
         if found is not None and not found[1]:
             return None  # a string may go on in what follows
-        if found is not None and self._room and len(rest) < _LENGTH and self._lines.settled(site, columns):
+        if found is not None and self._room and len(rest) < _LENGTH and self._builder.settled(site, columns):
             self._room -= 1
             known[rest] = found[0].copy(), found[1], found[2]
         return found
 
     def _place(self, text: str) -> _Place:
-        site = self._lines.site(text.encode("latin-1"))
+        site = self._builder.site(text.encode("latin-1"))
         arguments = site.arguments
         # with a definition the dialect matters, with two strings where else the first could end
         is_plain = arguments is not None and site.address is not None and site.definition is None and not arguments.ends
@@ -190,7 +190,7 @@ class Usual:
         return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site, opens))
 
     def _context(self, text: str) -> Columns:
-        return keep(self._columns, text, self._lines.columns(text.encode("latin-1")))
+        return keep(self._columns, text, self._builder.columns(text.encode("latin-1")))
 
     def _second(self, text: str) -> int:
         return keep(self._seconds, text, int(text) * 1_000_000_000)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_text.columns.columns import escaped
+from kprobe_text.columns.column_types import escaped
 from kprobe_text.columns.dat import tables_of
 from kprobe_text.columns.merge import conformed, merged, schema_of
-from kprobe_text.columns.raw import RawReading
+from kprobe_text.columns.pages import RawReading
 from kprobe_text.columns.rows import stem
 from kprobe_text.pages.dat.file import MAGIC, TraceDat
 from kprobe_text.pages.events import Events

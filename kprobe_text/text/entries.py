@@ -1,10 +1,10 @@
-"""A whole trace, and what the number of records stated in its header settles."""
+"""A whole trace -> records; the number of entries in its header settles whether a string imitates any of them."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
-from kprobe_text.text.defined import WHOLE, Formats
+from kprobe_text.text.descriptions import WHOLE, Formats
 from kprobe_text.text.layout import ANY, BARE, BOM, ENDS, holds_another_on_its_line
 from kprobe_text.text.parser import Parser
 from kprobe_text.text.prefix import unquoted
@@ -23,7 +23,7 @@ from kprobe_text.text.records import (
 
 # entries-in-buffer/entries-written: 12/12   #P:4 (from 3.3 on), and # latency: 0 us, #12/12, CPU#0 | (M:desktop ...)
 _COUNT = re.compile(rb"# (?:entries-in-buffer/entries-written: |latency: \d+ us, #)(\d{1,19})/\d{1,19}\b")
-# The header is no longer, nor a line of it.
+# No header is longer.
 HEADER: Final = 4096
 # what is no entry of the buffer, or leaves open how many there are
 _OTHER: Final = (Header, BufferStarted, Switch)
@@ -33,7 +33,7 @@ _OPEN: Final = (Unparsed, Lost, Coded, Comment)
 
 
 def stated(text: bytes) -> int | None:
-    """Say how many records the header says that a text has, which begins with one; None if it doesn't."""
+    """Return how many records a text has by its header; None if it doesn't begin with a header that says so."""
     for line in unquoted(text[:HEADER].removeprefix(BOM)).splitlines():
         if line[:1] != b"#":
             return None
@@ -43,11 +43,11 @@ def stated(text: bytes) -> int | None:
 
 
 class Count:
-    """Counts the records of a trace, which were read as if no string held a line that looks like one.
+    """Counts the records of a trace that was read as if no string held a line that looks like a record.
 
-    There can't be more of them, whatever the strings hold, than lines that look like records; so if there are as many
-    as the kernel says, each of those is one. A forged one that takes in a real one would even that out, so where one
-    might, nothing is settled.
+    Whatever the strings hold, there can't be more records than lines that look like one. So if there are as many as the
+    kernel says, each of those lines is one. A forged record that swallows a real one would even that out, so where that
+    is possible nothing is settled.
     """
 
     __slots__ = ("_is_loose", "_is_open", "_is_titled", "entries")
@@ -55,8 +55,8 @@ class Count:
     def __init__(self) -> None:
         self.entries = 0
         self._is_open = False
-        self._is_loose = False  # there was text that has no quotes around it, such as a mark
-        self._is_titled = True  # all so far was the header
+        self._is_loose = False  # there was text without quotes around it, such as a mark
+        self._is_titled = True  # there was nothing but the header so far
 
     def add(self, records: Iterable[Record]) -> None:
         """Count these, too."""
@@ -78,9 +78,9 @@ class Count:
             self.entries += not isinstance(record, _OTHER)
 
     def _holds_another_in_a_line(self, record: Record) -> bool:
-        """Say whether there may be more records than were read: one may begin in a line within this one.
+        """Say whether another record may begin in a line within this one.
 
-        For this one would be part of an earlier one's string then, and end where that can end: a mark at any line.
+        This one would then be part of an earlier record's string, and end where that can end: a mark at any line.
         """
         raw = record.raw
         if raw.find(b"\n") + 1 == len(raw):
@@ -99,12 +99,12 @@ class Count:
         return False
 
     def settles(self, entries: int) -> bool:
-        """Say whether so many records are all that can have been."""
+        """Say whether there can't have been more or fewer records than this."""
         return self.entries == entries and not self._is_open
 
 
 def parse(data: bytes, formats: Formats | None = None, *, definitions: Iterable[str] = ()) -> list[Record]:
-    """Read a whole trace; see Parser. Its records aren't ``forgeable`` if the header's number of them is right."""
+    """Read a whole trace; see Parser. Its records aren't ``forgeable`` if there are as many as the header says."""
     definitions = list(definitions)
     entries = stated(data)
     if entries is not None:

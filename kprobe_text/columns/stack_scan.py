@@ -1,4 +1,4 @@
-"""The frames of call stacks in trace text, compiled: on the lines after the stack's own line, or all in that line."""
+"""The compiled scan of call stacks in trace text: frames on lines after the stack's own, or all on that line."""
 
 import numba
 
@@ -33,8 +33,8 @@ def _arrow(buf, at):
 def stack(buf, at, limit, cells, values, cell):
     """Read a stack whose title is at `at`: its frames get a row of `cells` each, and their places in `values`.
 
-    Returns where it ends, or -1 if it isn't plain, the number of frames, whether it is a program's, and whether it is
-    in one line: then it is over where another record begins.
+    Returns where it ends (-1: it isn't plain), the number of frames, whether it is a program's, and whether it stands
+    on one line: then the next record ends it.
     """
     end, is_user = _title(buf, at)
     if end > at and buf[end] == 10:

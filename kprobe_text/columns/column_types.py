@@ -1,24 +1,26 @@
 """The types of columns, and the handling of values where one type can't hold them all.
 
-A number is int64, uint64 from 2^63 on, and decimal where a column has both negative ones and such; with the event's
-format it has the type that this says.  A column of which some values are numbers and some texts, or some are arrays, is
-text: numbers in decimal, arrays as JSON.  A text is UTF-8; a byte of it that isn't is ``\\xNN`` (the row's ``raw`` then
-holds the bytes).  null is what the kernel couldn't read, and an argument that the record doesn't have.
+A number is int64, or uint64 from 2^63 on, or decimal where a column has both negative and such large numbers; with the
+event's format it has the type that the format says.  A column that holds numbers and texts, or some arrays, is text:
+numbers in decimal, arrays as JSON.  Text is UTF-8; a byte that isn't is ``\\xNN`` (the row's ``raw`` then holds the
+bytes).  null: the kernel couldn't read the value, or the record doesn't have the argument.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kprobe_text.text import FAULT, CodeAddress, Value
+from kprobe_text.text import FAULT, CodeAddress, Value, parse_format
+from kprobe_text.text.arguments import arguments_of
+from kprobe_text.text.descriptions import Formats, format_text
 
 ARGUMENT: Final = "arg_"
-"""What stands before the name of an argument, so that one called ``pid`` is no other column."""
+"""The prefix of an argument's column, so that an argument called ``pid`` doesn't clash with the pid's column."""
 
 LABEL: Final = pa.dictionary(pa.int32(), pa.string())  # a text that few values repeat
 CONTEXT: Final = (
@@ -187,3 +189,35 @@ def has_negative(column: Any) -> bool:
         return False
     least = pc.min(column).as_py()
     return least is not None and least < 0
+
+
+def declared_types(formats: Formats | None, name: str) -> Mapping[str, pa.DataType]:
+    """Give the types of an event's arguments; none without a format that can be read."""
+    text = format_text(formats, name)
+    try:
+        form = parse_format(text or "")
+    except ValueError:
+        return {}
+    arguments = arguments_of(form.print_fmt)
+    if arguments is None:
+        return {}
+    fields = {field.name: field for field in form.fields}
+    types = {}
+    for argument, printed in arguments.items:
+        element = printed.strip("{}").partition(",")[0]
+        count = printed.count(",") + 1
+        if '"' in element or "'" in element or element == "%pS":
+            kind = pa.string()
+        elif argument in fields:
+            field = fields[argument]
+            kind = integer_of(field.size // count, field.signed)
+        else:
+            continue
+        types[argument] = pa.list_(kind) if printed.startswith("{") else kind
+    return types
+
+
+def integer_of(size: int, signed: bool) -> pa.DataType:
+    """Give the type of a number by its size in bytes; that of any if there is none of this size."""
+    sizes = {1: (pa.uint8(), pa.int8()), 2: (pa.uint16(), pa.int16()), 4: (pa.uint32(), pa.int32())}
+    return sizes.get(size, (pa.uint64(), pa.int64()))[signed]

@@ -1,25 +1,53 @@
-"""One compiled pass over the lines of trace text: the plain parts, as numbers and positions.
+"""The compiled scan of trace text: its plain lines, as numbers and positions.
 
-It takes only what `kprobe_text.text` reads in one way whatever stands around it; any other line is left to that.  Texts
-hold no quote, no ``=``, no byte above 127: then there is one place where each can end.
+It takes only lines that `kprobe_text.text` reads in one way whatever stands around them, and leaves all others to that.
+Its strings have no quote, no ``=`` and no byte above 127, so each can end at one place only.
 """
+
+from typing import Any, NamedTuple
 
 import numba
 
-from kprobe_text.columns.frames import stack
-from kprobe_text.columns.texts import decimal, hexadecimal
+from kprobe_text.columns.compiled_texts import decimal, hexadecimal
+from kprobe_text.columns.stack_scan import stack
 
-# what a line is: nothing known, one with the usual context, a probe's event that was read whole, or a stack, which may
-# be several lines
+# what a line is: unknown, one with a context in the standard layout, a probe's event that was read whole, or a stack,
+# which may have several lines
 OTHER, CONTEXT, EVENT, STACK, SHORT_STACK = 0, 1, 2, 3, 4
 
 # what an argument is
 POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-# how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
+# how an argument is printed; ARRAY is added for an array.  ANY: as its text shows, where there is no schema.
 ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
 
-# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed: then change this, 1
+
+class Probes(NamedTuple):
+    """The probes that are known, as `ProbeTables` holds them: their places by hash, and the arguments of each."""
+
+    hashes: Any
+    rows: Any
+    pool: Any  # the bytes of all texts
+    plan: Any  # by the number of the place
+    plans: Any  # first and last row of `arguments`, by the number of the plan
+    has_schema: Any
+    arguments: Any
+
+
+class ScanTables(NamedTuple):
+    """The tables that a scan fills, and how many comms and flags there are."""
+
+    comms: Any
+    flags: Any
+    counts: Any
+    lines: Any
+    head: Any
+    cells: Any
+    values: Any
+    elements: Any
+
+
+# numba's cache of this file outlives changes of `compiled_texts` and `stack_scan`: then change this number, 2
 _QUICK = {"cache": True, "nogil": True}
 
 
@@ -153,9 +181,9 @@ def _interned(table, counts, which, low, high):
 
 
 @numba.njit(**_QUICK)
-def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after the other, each where the last ends
+def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the other, each where the last ends
     """Read who, when and where into a row of `head`; say where the rest begins, or -1."""
-    comms, flags = tables
+    comms, flags, counts = interned
     low, high = _eight(buf, at), _eight(buf, at + 8)
     if (low | high) & numba.uint64(0x8080808080808080):
         return -1
@@ -259,8 +287,13 @@ def _site(buf, at, sites):
 
 
 @numba.njit(**_QUICK)
-def _value(buf, at, kind, count, cells, values, row, elements, used):
-    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used."""
+def _value(buf, at, printed, room, row, used):
+    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used.
+
+    `printed`: how it is printed, and of how many elements; `room`: cells, values and elements.
+    """
+    kind, count = printed
+    cells, values, elements = room
     c = buf[at]
     if c == 34 and kind in (STRING, ANY):
         end = _string(buf, at + 1)
@@ -290,29 +323,35 @@ def _value(buf, at, kind, count, cells, values, row, elements, used):
 
 
 @numba.njit(**_QUICK)
-def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells):
+def _arguments(buf, at, names, plan, room, filled):
     """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
     of them are strings.
 
-    `tells`: without a schema, a number with 0x says of what kind the kernel is, unless there are strings, so a line
-    with one is left to `kprobe_text.text` until that has learned it.
+    `plan`: its first and last row, and whether it tells; `filled`: the first free cell and element.  It tells where
+    there is no schema: then a number with 0x says of what kind the kernel is, unless there are strings.  A line with
+    one is left to `kprobe_text.text` until that has learned it.
     """
+    first, last, tells = plan
+    cell, used = filled
+    arguments, pool = names
+    cells = room[0]
     texts = strings = 0
     prefixed = False
-    for k in range(len(plan)):
-        kind, start, length, count = plan[k, 0], plan[k, 1], plan[k, 2], plan[k, 3]
+    for k in range(first, last):
+        kind, start, length, count = arguments[k, 0], arguments[k, 1], arguments[k, 2], arguments[k, 3]
         for i in range(length):
-            if buf[at + i] != names[start + i]:
+            if buf[at + i] != pool[start + i]:
                 return -1, used, 0
         at += length
         if kind == ANY and buf[at] == 48 and buf[at + 1] == 120:
             prefixed = True
-        at, used = _value(buf, at, kind, count, cells, values, cell + k, elements, used)
+        at, used = _value(buf, at, (kind, count), room, cell, used)
         if at < 0 or (buf[at] != 32 and buf[at] != 10):
             return -1, used, 0
-        if cells[cell + k, 0] == TEXT:
+        if cells[cell, 0] == TEXT:
             strings += 1
             texts += kind == ANY
+        cell += 1
     # of two strings without a schema the first may hold the second
     if buf[at] != 10 or texts > 1 or (tells and prefixed and texts == 0):
         return -1, used, 0
@@ -321,7 +360,7 @@ def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells)
 
 @numba.njit(**_QUICK)
 def scan(  # noqa: C901 - what a line is shows step by step, each where the last has ended
-    buf, start, limit, is_decimal, tables, counts, sites, plans, names, lines, head, cells, values, elements
+    buf, start, limit, is_decimal, probes, out
 ):
     """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
 
@@ -329,7 +368,10 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
     more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
     number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
     """
-    site_plan, plan_rows, has_schema = plans
+    lines, head, cells, values, elements = out.lines, out.head, out.cells, out.values, out.elements
+    interned, room = (out.comms, out.flags, out.counts), (cells, values, elements)
+    sites, names = (probes.hashes, probes.rows, probes.pool), (probes.arguments, probes.pool)
+    site_plan, plan_rows, has_schema = probes.plan, probes.plans, probes.has_schema
     at, n, cell, used = start, 0, 0, 0
     while at < limit and n < len(lines):
         if cell + 128 > len(values) or used + 2048 > len(elements):
@@ -337,7 +379,7 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
         lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = at, OTHER, -1, cell
         end = -1
         if at + 40 < limit:
-            body = _context(buf, at, tables, counts, head, n)
+            body = _context(buf, at, interned, head, n)
             if body >= 0:
                 lines[n, 1] = CONTEXT
                 site, rest = _site(buf, body, sites)
@@ -347,10 +389,8 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
                     wide = buf[at + 23] == 32 and (buf[at + 25] == 91 or buf[at + 25] == 40)
                     if known == 2 or wide or is_decimal:
                         first, last = plan_rows[plan, 0], plan_rows[plan, 1]
-                        end, more, strings = _arguments(
-                            buf, rest, names[0][first:last], names[1], cells, values, cell, elements, used,
-                            known == 0 and not is_decimal,
-                        )  # fmt: skip
+                        tells = known == 0 and not is_decimal
+                        end, more, strings = _arguments(buf, rest, names, (first, last, tells), room, (cell, used))
                         if end >= 0:
                             lines[n, 1], lines[n, 2], lines[n, 4], lines[n, 5] = EVENT, site, plan, strings
                             cell += last - first

@@ -1,8 +1,8 @@
 """Arguments of an event whose format isn't known, or that isn't a probe's, recognised by their shape.
 
-What can't be told without the format: up to 3.13 numbers of the unsigned types are hexadecimal without ``0x``, so where
-the kernel may be as old ``flags=8241`` is a guess, read as decimal, and ``raw=fffe`` stays text (fixtures/text/3.2).
-Where a string ends is a guess if there is another place where it could.
+Without the format two things are guesses. Up to 3.13, numbers of unsigned types are hexadecimal without ``0x``: where
+the kernel may be that old, ``flags=8241`` is read as decimal, and ``raw=fffe`` stays text (fixtures/text/3.2). And a
+string may end at more than one place.
 """
 
 import re
@@ -10,14 +10,14 @@ from collections.abc import Collection
 from typing import Final, TypeAlias
 
 from kprobe_text.text.arguments import decode
-from kprobe_text.text.place import find_place
+from kprobe_text.text.code_address import code_address
 from kprobe_text.text.records import FAULT, NONE, Value
 
 _NAME = re.compile(rb" ([A-Za-z_]\w*)=")
 # A string ends where another argument or nothing follows; a quote before anything else belongs to the string.
 _CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\r?\Z)")
-# An argument that one look tells: a decimal number, one with 0x, such numbers in braces, other text without quotes, or
-# the quote that begins a string. The number of the last group says which.
+# An argument that one pattern recognises: a decimal number, one with 0x, numbers in braces, other text without quotes,
+# or the quote that begins a string. The number of the last group says which.
 _ONE = rb"(?:-?\d{1,20}+|0x[0-9a-f]{1,16}+)"
 _ARGUMENT = re.compile(
     rb" ([A-Za-z_]\w*)=(?:(?:(-?\d{1,20}+)|0x([0-9a-f]{1,16}+))(?= (?!\[)|\r?\Z)|"
@@ -40,20 +40,20 @@ _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
 _QUOTE: Final = 34
 
-# So many arguments has an event at most (MAX_TRACE_ARGS): what has the look of one more belongs to the last value. (An
-# array has 64 elements at most, MAX_ARRAY_LEN.)
+# An event has at most this many arguments (MAX_TRACE_ARGS): what looks like one more belongs to the last value. (An
+# array has at most 64 elements, MAX_ARRAY_LEN.)
 _MOST: Final = 128
 
-# More pairs of an event that isn't a probe's are no kernel's: its own text is shorter (TRACE_BUF_SIZE, 1024 bytes).
+# No kernel prints more pairs for an event that isn't a probe's: its text has 1024 bytes (TRACE_BUF_SIZE).
 _PAIRS: Final = 256
 
-# How often the end of a string may be moved before the arguments are given up, how many bytes of text may be looked at
-# for that, and how many arguments read again: a hostile string can offer many ends.
+# Before the arguments are given up: how often the end of a string may be moved, how many bytes may be searched for
+# that, and how many arguments read again. A hostile string can offer many ends.
 _TRIES: Final = 64
 _TRIED: Final = 1 << 15
 _AGAIN: Final = 200
 
-# How sure a value is: it can be no other; it may be another; it is nothing that a kernel prints, and its text is kept.
+# How sure a value is: certain; possibly another; nothing that a kernel prints, so its text is kept.
 _SURE: Final = 0
 _GUESS: Final = 1
 _UNREAD: Final = 2
@@ -79,7 +79,7 @@ def _word(text: bytes) -> Value:
     """Read one unquoted value that isn't a number."""
     if text == _FAULT:
         return FAULT
-    if b"+0x" in text and (place := find_place(decode(text))) is not None:
+    if b"+0x" in text and (place := code_address(decode(text))) is not None:
         return place
     return decode(text)
 
@@ -168,8 +168,8 @@ def _rare(body: bytes, position: int) -> _Argument | None:
     return name[1].decode(), start, character.end(), decode(character[1]), _SURE, False
 
 
-class Readings:
-    """Reads arguments, and those of the texts that it was asked for last only once: broken text is asked for often."""
+class ArgumentGuesser:
+    """Reads arguments, and keeps the last results: broken text is asked for often."""
 
     __slots__ = ("_asked", "_earlier", "_last", "_pairs")
 
@@ -185,7 +185,7 @@ class Readings:
     def read(self, body: bytes, *, decimal: bool, is_trial: bool = False) -> Reading:
         """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
 
-        If the pairs can't be read to the end, the text of what isn't understood is the value of the name before it, and
+        If the pairs can't be read to the end, the text that isn't understood is the value of the name before it, and
         all that follows is a guess. The fields are the caller's. A trial is of text that is read to the end.
         """
         if body != self._last[0] or decimal != self._last[1]:
@@ -199,7 +199,7 @@ class Readings:
         return _finished(body, found, whole, opens, decimal)
 
     def pairs(self, body: bytes, texts: Collection[str], signed: Collection[str]) -> tuple[dict[str, Value], bool]:
-        """Do what the function `pairs` does; the fields are the caller's."""
+        """Do what the function `pairs` does; the dict is the caller's."""
         asked = body, texts, signed
         if asked != self._asked:
             self._asked, self._pairs = asked, pairs(body, texts, signed)

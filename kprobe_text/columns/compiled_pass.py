@@ -1,4 +1,4 @@
-"""The lines that the compiled pass has read, as tables."""
+"""The lines that `text_scan` has read -> tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kprobe_text.columns import kernel
-from kprobe_text.columns.columns import ARGUMENT, EVENT, LABEL, STACK, array, as_type, escaped
+from kprobe_text.columns import text_scan
+from kprobe_text.columns.column_types import ARGUMENT, EVENT, LABEL, STACK, array, as_type, escaped
+from kprobe_text.columns.compiled_texts import gather
+from kprobe_text.columns.probe_tables import Plan, ProbeTables
 from kprobe_text.columns.rows import Rows, Types, stem
-from kprobe_text.columns.sites import Plan, Sites
-from kprobe_text.columns.texts import gather
 
 _COMMS: Final = 4096
 _FLAGS: Final = 512
@@ -19,17 +19,17 @@ _LINE: Final = 24  # shorter lines than this, on average, are read in several go
 _ROOM: Final = 4096
 _KEPT: Final = 256
 _COLON, _BLANK, _OPENING, _PLACE = *b": (", 4096
-_SCALARS: Final = frozenset({kernel.POSITIVE, kernel.NEGATIVE, kernel.BIG, kernel.FAULT})
-_ARRAYS: Final = frozenset({kernel.POSITIVES, kernel.NEGATIVES, kernel.BIGS, kernel.FAULT})
-_TEXTS: Final = (frozenset({kernel.TEXT, kernel.FAULT}), frozenset({kernel.PLACE, kernel.FAULT}))
+_SCALARS: Final = frozenset({text_scan.POSITIVE, text_scan.NEGATIVE, text_scan.BIG, text_scan.FAULT})
+_ARRAYS: Final = frozenset({text_scan.POSITIVES, text_scan.NEGATIVES, text_scan.BIGS, text_scan.FAULT})
+_TEXTS: Final = (frozenset({text_scan.TEXT, text_scan.FAULT}), frozenset({text_scan.PLACE, text_scan.FAULT}))
 _NO_LIST: Final = pa.array([], pa.string())
 
 
-class Pass:
+class CompiledPass:
     """The compiled pass, with the tables that it fills."""
 
-    def __init__(self, sites: Sites, types: Types, size: int) -> None:
-        self._sites = sites
+    def __init__(self, probes: ProbeTables, types: Types, size: int) -> None:
+        self._probes = probes
         self._types = types
         lines = size // _LINE + _ROOM
         self._lines = np.zeros((lines, 6), np.int64)
@@ -40,15 +40,18 @@ class Pass:
         self._elements = np.zeros(size // 8 + _ROOM, np.int64)
         self._interned = np.zeros((2 * _COMMS, 3), np.uint64), np.zeros((2 * _FLAGS, 3), np.uint64)
         self._counts = np.zeros(2, np.int64)
+        self._output = text_scan.ScanTables(
+            *self._interned, self._counts, self._lines, self._head, self._cells, self._values, self._elements
+        )
         self._buffer = np.zeros(0, np.uint8)
         self._names: dict[tuple[Any, ...], Any] = {}  # texts as a column: making one costs as much as a hundred rows
 
     def load(self, text: bytes) -> None:
-        """Take a text; what was read of another is no longer at hand."""
+        """Take a text, and forget the last one."""
         self._buffer = np.frombuffer(text + bytes(64), np.uint8)
 
     def scan(self, start: int, limit: int, is_decimal: bool) -> tuple[Any, Any, int]:
-        """Read lines; return where each begins, which are read whole with another after them, and how far it came."""
+        """Read lines; return where each begins, which were read whole with a record after them, and how far it came."""
         for table, count in zip(self._interned, self._counts, strict=True):
             if count * 4 > len(table):
                 table[:] = 0
@@ -56,24 +59,21 @@ class Pass:
         if not self._counts.any():
             for table in self._interned:
                 table[:] = 0
-        count, reached = kernel.scan(
-            self._buffer, start, limit, is_decimal, self._interned, self._counts, self._sites.sites, self._sites.tables,
-            self._sites.names, self._lines, self._head, self._cells, self._values, self._elements,
-        )  # fmt: skip
+        count, reached = text_scan.scan(self._buffer, start, limit, is_decimal, self._probes.tables, self._output)
         kinds = self._lines[:count, 1]
-        good = kinds >= kernel.EVENT
+        good = kinds >= text_scan.EVENT
         # frames end where there is none, all else where a record begins
-        good[:-1] &= (kinds[1:] != kernel.OTHER) | (kinds[:-1] == kernel.STACK)
+        good[:-1] &= (kinds[1:] != text_scan.OTHER) | (kinds[:-1] == text_scan.STACK)
         good[-1:] = False
-        if (self._sites.seals[:, 0] >= 0).any():
+        if (self._probes.seals[:, 0] >= 0).any():
             good &= self._are_sealed(count)
         return self._lines[:count, 0], good, reached
 
     def _are_sealed(self, count: int) -> Any:
-        """Say of each line whether it has the seal that its definition says, if any, and no look of a second record."""
+        """Say of each line whether it has its definition's seal, if any, and doesn't look like two records."""
         lines = self._lines[:count]
         seals = np.where(
-            (lines[:, 1] == kernel.EVENT)[:, None], self._sites.seals[lines[:, 2] % len(self._sites.seals)], -1
+            (lines[:, 1] == text_scan.EVENT)[:, None], self._probes.seals[lines[:, 2] % len(self._probes.seals)], -1
         )
         cells = np.where(seals[:, 0] >= 0, lines[:, 3] + seals[:, 0], 0)
         found = self._values[cells]
@@ -84,13 +84,13 @@ class Pass:
         return (seals[:, 0] < 0) | (((found == seals[:, 1]) | (found == seals[:, 2])) & (held == 1))
 
     def forge(self, first: int, end: int, reach: int, longest: int) -> int:
-        """Mark lines, by their numbers, that begin where strings before may go on, which is up to `reach` so far.
+        """Mark the lines, by their numbers, that begin where earlier strings may go on, so far up to `reach`.
 
-        Return how far those of the lines may: `longest` bytes from where one with a string ends.
+        Return how far strings of these lines may go on: `longest` bytes from the end of a line with a string.
         """
         starts, ends = self._lines[first:end, 0], self._lines[first + 1 : end + 1, 0]
-        opening = self._sites.opening[self._lines[first:end, 2]]
-        opening &= (self._lines[first:end, 1] == kernel.EVENT) & (self._lines[first:end, 5] > 0)
+        opening = self._probes.opening[self._lines[first:end, 2]]
+        opening &= (self._lines[first:end, 1] == text_scan.EVENT) & (self._lines[first:end, 5] > 0)
         reaches = np.maximum.accumulate(np.where(opening, ends + longest, reach))
         self._forgeable[first:end] = starts < reaches
         return max(reach, int(reaches[-1])) if len(reaches) else reach
@@ -99,13 +99,13 @@ class Pass:
         """Give lines, by their numbers, as a table for each plan; the text begins at byte `base` of the file."""
         labels = _labels(self._interned[0], 16), _labels(self._interned[1], 8)
         found = []
-        is_event = self._lines[taken, 1] == kernel.EVENT
+        is_event = self._lines[taken, 1] == text_scan.EVENT
         if not is_event.all():
             found.append(("_stacks", self._stacks(taken[~is_event], base, rows, labels)))
             taken = taken[is_event]
         plans = self._lines[taken, 4]  # that of the place may be another by now
         for number in np.unique(plans):
-            plan = self._sites.plans[number]
+            plan = self._probes.plans[number]
             found.append((stem(plan.event), self._table(plan, taken[plans == number], base, rows, labels)))
         return found
 
@@ -164,8 +164,8 @@ class Pass:
     def _places(self, sites: Any) -> tuple[Any, Any]:
         known, which = np.unique(sites, return_inverse=True)
         which = which.astype(np.int32)
-        addresses = [self._sites.addresses[site] for site in known]
-        callers = [self._sites.callers[site] for site in known]
+        addresses = [self._probes.addresses[site] for site in known]
+        callers = [self._probes.callers[site] for site in known]
         return self._distinct(which, addresses), self._distinct(which, callers)
 
     def _distinct(self, which: Any, names: list[Any]) -> Any:
@@ -188,16 +188,16 @@ class Pass:
         kinds, lengths = self._cells[cells].T
         values = self._values[cells]
         present = frozenset(np.flatnonzero(np.bincount(kinds)).tolist())
-        missing = kinds == kernel.FAULT if kernel.FAULT in present else None
-        if present in ({kernel.FAULT}, set()):
+        missing = kinds == text_scan.FAULT if text_scan.FAULT in present else None
+        if present in ({text_scan.FAULT}, set()):
             return pa.nulls(len(cells), declared or pa.null())
         if any(present <= texts for texts in _TEXTS):
             return _typed(self._text(values, lengths, missing), declared)
-        signs = present - {kernel.FAULT}
-        if present <= _SCALARS and not {kernel.NEGATIVE, kernel.BIG} <= signs:
-            return _typed(numbers(values.view(np.uint64) if kernel.BIG in signs else values, missing), declared)
-        if present <= _ARRAYS and not {kernel.NEGATIVES, kernel.BIGS} <= signs and missing is None:
-            return _typed(self._lists(values, lengths, kernel.BIGS in signs), declared)
+        signs = present - {text_scan.FAULT}
+        if present <= _SCALARS and not {text_scan.NEGATIVE, text_scan.BIG} <= signs:
+            return _typed(numbers(values.view(np.uint64) if text_scan.BIG in signs else values, missing), declared)
+        if present <= _ARRAYS and not {text_scan.NEGATIVES, text_scan.BIGS} <= signs and missing is None:
+            return _typed(self._lists(values, lengths, text_scan.BIGS in signs), declared)
         return array([self._value(*cell) for cell in zip(kinds, lengths, values, strict=True)], declared)
 
     def _text(self, starts: Any, lengths: Any, missing: Any) -> Any:
@@ -216,18 +216,18 @@ class Pass:
 
     def _value(self, kind: int, length: int, value: int) -> Any:
         """Give the value of one argument, where those of a column are of several kinds."""
-        if kind in (kernel.TEXT, kernel.PLACE):
+        if kind in (text_scan.TEXT, text_scan.PLACE):
             return self._buffer[value : value + length].tobytes().decode()
-        if kind >= kernel.POSITIVES:
+        if kind >= text_scan.POSITIVES:
             found = self._elements[value : value + length]
-            return (found.view(np.uint64) if kind == kernel.BIGS else found).tolist()
-        if kind == kernel.FAULT:
+            return (found.view(np.uint64) if kind == text_scan.BIGS else found).tolist()
+        if kind == text_scan.FAULT:
             return None
-        return int(value) % (1 << 64) if kind == kernel.BIG else int(value)
+        return int(value) % (1 << 64) if kind == text_scan.BIG else int(value)
 
 
 def numbers(values: Any, missing: Any = None) -> Any:
-    """Give numbers as a column, null where they are missing: at a fraction of what the library's own way takes."""
+    """Give numbers as a column, null where they are missing, in a fraction of the time that the library takes."""
     values = np.ascontiguousarray(values)
     present = None if missing is None else bits(~missing)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [present, pa.py_buffer(values)])
