@@ -230,7 +230,9 @@ class SimTracefs(Generic[K]):
     """The tracefs of a simulated kernel, in the shape of `kprobe.Tracefs`.
 
     Paths are relative to the mount point.  Every method raises OSError with the kernel's errno and the path.
-    `refused` is the last `write` that was, and what it was to write.
+
+    Of the optional capabilities it offers `threads`, `kallsyms`, `has_all_symbols`, `blacklist`, `kernel_log`,
+    `prototype`, `member`, `open` and `refused`: the last `write` that was refused, and its data.
     """
 
     def __init__(self, kernel: K) -> None:
