@@ -180,7 +180,7 @@ class SimulatedKernel:
         Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
         """
         set_, mapped = dict(registers) if registers else {}, dict(memory) if memory else {}
-        words = (
+        call = Call(
             function,
             task,
             tuple(args),
@@ -197,7 +197,7 @@ class SimulatedKernel:
             context,
             unwinding,
         )
-        self.perform(tuple.__new__(Call, words), within)
+        self.perform(call, within)
 
     def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
         """Make a call that is given as a whole."""

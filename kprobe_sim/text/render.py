@@ -188,7 +188,7 @@ class Renderer:
         options = self._instance.options
         data = entry.data
         lost = lost_text(entry.cpu, entry.lost) if entry.lost else b""
-        kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
+        kind, _, _, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
             return lost + print_text(data)
         if options["bin"] or options["hex"] or options["raw"]:
@@ -196,8 +196,7 @@ class Renderer:
         context = b""
         if options["context-info"]:
             if self._latency:
-                letters = self._letters(flags, preempt_count)
-                context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
+                context = self._latency_context(entry, following, index)
             else:
                 context = self._contexts[entry.cpu][data[:8]] + self._time(entry.stamp)
         body = self._bodies.one(data)
@@ -262,16 +261,8 @@ class Renderer:
         text += place + self._before_time
         return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 
-    def _latency_context(
-        self,
-        entry: RingEntry,
-        following: RingEntry | None,
-        index: int,
-        flags: int,
-        preempt_count: int,
-        pid: int,
-        letters: bytes,
-    ) -> bytes:
+    def _latency_context(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
+        _, flags, preempt_count, pid = _HEADER.unpack_from(entry.data)
         instance = self._instance
         in_ns = instance.clock.in_ns
         comm = instance.cmdlines.find(pid)
@@ -280,7 +271,7 @@ class Renderer:
         if in_ns:
             absolute, relative = ns2usecs(absolute), ns2usecs(relative)
         if instance.options["verbose"]:
-            text = self._named_task % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
+            text: bytes = self._named_task % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
             if in_ns:
                 return text + b"[%08x] %d.%03dms (+%d.%03dms): " % (
                     ns2usecs(entry.stamp),
@@ -288,7 +279,7 @@ class Renderer:
                     *divmod(relative, 1000),
                 )
             return text + b"[%016x] %d (+%d): " % (entry.stamp, absolute, relative)
-        text = b"%8.8s" % comm + self._task % pid + b"%3d" % entry.cpu + letters
+        text = b"%8.8s" % comm + self._task % pid + b"%3d" % entry.cpu + self._letters(flags, preempt_count)
         if not in_ns:
             return text + b" %4d: " % absolute
         mark = next((mark for limit, mark in self._marks if relative * 1000 > limit), b" ")

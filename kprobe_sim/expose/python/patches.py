@@ -33,7 +33,7 @@ from kprobe_sim.expose.python.calls import Calls
 from kprobe_sim.expose.python.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.python.machine import MachineTree
 from kprobe_sim.expose.python.paths import is_elsewhere
-from kprobe_sim.expose.python.streams import RawFile, open_stream
+from kprobe_sim.expose.python.streams import OpenArguments, RawFile, open_stream
 from kprobe_sim.language.primitives.refusal import refuse
 
 if TYPE_CHECKING:
@@ -196,14 +196,15 @@ def _opener(calls: Calls, real_open: Any) -> Any:
         closefd: bool = True,
         opener: Any = None,
     ) -> Any:
+        arguments = OpenArguments(mode, buffering, encoding, errors, newline, closefd, opener)
         if not is_elsewhere(file):
             try:
                 found = calls.find(file)
-            except OSError:  # a simulated path where nothing is: os.open says so
-                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener)
+            except OSError:  # there is no such simulated file: os.open says so
+                return open_stream(calls, file, arguments)
             if found is not None:
-                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener, found)
-        return real_open(calls.elsewhere(file), mode, buffering, encoding, errors, newline, closefd, opener)
+                return open_stream(calls, file, arguments, found)
+        return real_open(calls.elsewhere(file), *arguments)
 
     return open
 
