@@ -156,7 +156,7 @@ def _hygiene(request: pytest.FixtureRequest, backend: Backend, tracefs: Any) -> 
 
         hygiene = request.node.stash[_HYGIENE] = Hygiene(tracefs)
     owner = tracefs.kernel if backend.is_simulated else tracefs
-    owner.heard = hygiene.hear
+    owner.listener = hygiene.hear
     return hygiene
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kprobe_sim.tree.files.capabilities import Capabilities
-from kprobe_sim.tree.files.operation import Heard, listened
+from kprobe_sim.tree.files.operation import Listener, notify
 from kprobe_sim.tree.leftovers.events import Events
 from kprobe_sim.tree.leftovers.texts import names, read_each
 from kprobe_sim.tree.leftovers.values import Values
@@ -36,7 +36,7 @@ class Pristine:
         offered = Capabilities(tracefs)
         self._is_owned = offered.renew is not None
         self._is_taken = False  # a test has taken the machine
-        self.heard: Heard | None = None  # gets each operation that changes something
+        self.listener: Listener | None = None  # gets each operation that changes something
         self.refused: tuple[OSError, bytes] | None = None  # the last write that was refused, and its data
         self._open: list[Any] = []
         self._touched: dict[str, None] = {}
@@ -59,11 +59,11 @@ class Pristine:
             self._tracefs.write(path, data, truncate=truncate)
         except OSError as error:
             self.refused = error, data
-            listened(self.heard, "open" if truncate and not data else "write", path, data, error)
+            notify(self.listener, "open" if truncate and not data else "write", path, data, error)
             raise
         if truncate:
-            listened(self.heard, "open", path)
-        listened(self.heard, "write", path, data)
+            notify(self.listener, "open", path)
+        notify(self.listener, "write", path, data)
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> Any:
         """Open as the tracefs below does; `reset` closes what a failed test left open."""
@@ -71,7 +71,7 @@ class Pristine:
             self._note(path)
         handle = self._tracefs.open(path, flags)
         if flags & os.O_TRUNC:
-            listened(self.heard, "open", path)
+            notify(self.listener, "open", path)
         self._open.append(handle)
         return BoundedFile(handle, self, path) if self._is_owned else handle  # this machine's have no timeout
 
@@ -85,7 +85,7 @@ class Pristine:
         """Make a directory (an instance)."""
         self._tracefs.mkdir(path)
         self._instances[path] = None
-        listened(self.heard, "mkdir", path)
+        notify(self.listener, "mkdir", path)
 
     def touched(self) -> list[str]:
         """Return the paths that were written and, if a test has taken the machine, those of all set filters."""

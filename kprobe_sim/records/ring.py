@@ -177,7 +177,7 @@ class CpuBuffer:
     def take_page(self, size: int, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
         """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.
 
-        `widen` gives records the fields that those here lack (see `first_records`); what has no room is in the next.
+        `widen` gives records the fields that those here lack (see `common_padding`); what has no room is in the next.
 
         Source: ring_buffer_read_page(): a whole page that nobody writes to any more is handed over, of others the
         events are copied one by one.

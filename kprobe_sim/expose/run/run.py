@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from kprobe_sim.expose.fuse.heard import HeardServer
 from kprobe_sim.expose.fuse.mount import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -35,6 +34,7 @@ from kprobe_sim.expose.fuse.mount import (
     mount_table,
     open_device,
 )
+from kprobe_sim.expose.fuse.notifying import NotifyingServer
 from kprobe_sim.expose.fuse.server import FuseServer
 from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
 from kprobe_sim.expose.run.ids import ids_of_all, map_ids, write
@@ -115,7 +115,7 @@ def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], serv
     """Answer at the child's two mounts: tracefs, and the other files of a run; adds to `servers`."""
     files = run_files(kernel, lambda: _mounts_of(child))
     for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
-        served = FuseServer if kernel.heard is None or root is files else HeardServer
+        served = FuseServer if kernel.listener is None or root is files else NotifyingServer
         server = served(kernel, descriptor, root=root)
         thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
         thread.start()
