@@ -1,4 +1,4 @@
-"""The functions of `os`, for simulated paths and descriptors; everything else goes to the originals."""
+"""The functions of `os` for simulated paths and descriptors; calls for any other go to the originals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEVICE = 0x0C
 
 
 class Calls(Paths):
-    """The patched functions; each method is named as the function of `os` that it stands for."""
+    """The patched functions; each method has the name of the function of `os` that it replaces."""
 
     # files
 
@@ -39,11 +39,11 @@ class Calls(Paths):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
         if found is None:
             return self._original["open"](self.elsewhere(path), flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
-        return self.open_found(path, found, flags)
+        return self.open_node(path, found, flags)
 
-    def open_found(self, path: Any, found: tuple[str, Node], flags: int) -> int:
-        """Open what `find` found at a path."""
-        where, node = found
+    def open_node(self, path: Any, found: tuple[str, Node], flags: int) -> int:
+        """Open a node that `find` returned, with its absolute path, for `path`."""
+        absolute, node = found
         try:
             if flags & os.O_CREAT and flags & os.O_EXCL:
                 raise refuse(errno.EEXIST)
@@ -51,7 +51,7 @@ class Calls(Paths):
                 raise refuse(errno.EISDIR)
             if not node.is_dir and flags & os.O_DIRECTORY:
                 raise refuse(errno.ENOTDIR)
-            return self.descriptors.open(where, node, flags)
+            return self.descriptors.open(absolute, node, flags)
         except OSError as error:
             raise self.named(error, path) from None
 
@@ -162,7 +162,7 @@ class Calls(Paths):
         elif found[1].is_dir:
             raise self.named(refuse(errno.EISDIR), path)
 
-    # what there is
+    # attributes and listings
 
     def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         if follow_symlinks and is_elsewhere(path):
@@ -186,7 +186,7 @@ class Calls(Paths):
         return self._original["fstat"](fd) if held is None else self._status(held.path, held.node)
 
     def _birth(self, node: Node) -> int:
-        """Return a number that tells a directory from one that was there before it under the same name."""
+        """Return a number that distinguishes a directory from an earlier one of the same name."""
         if node.identity is None:
             return 0
         number = self._births.get(node.identity)
@@ -329,14 +329,14 @@ class Calls(Paths):
         self.chown(fd, uid, gid) if fd in self._table else self._original["fchown"](fd, uid, gid)
 
     def descriptor(self, fd: int) -> Description | None:
-        """Return what a descriptor stands for, None if it isn't the simulator's."""
+        """Return the open file of a descriptor; None if it isn't the simulator's."""
         return self._table.get(fd)
 
 
 def _each(buffers: Any, transfer: Callable[[Any], int]) -> int:
-    """Read or write the buffers one by one, as the kernel does with files that know no iterator (do_loop_readv_writev).
+    """Read or write the buffers one by one, as the kernel does with files without an iterator (do_loop_readv_writev).
 
-    Empty ones are left out.  What came before one that is done in part, or refused, counts.
+    Empty buffers are skipped.  The first that is transferred in part, or refused, ends it; those before it count.
     """
     total = 0
     for buffer in buffers:
@@ -363,6 +363,6 @@ def _read_into(buffer: Any, read: Callable[[int], bytes]) -> int:
 
 
 def _like(path: Any, names: list[str]) -> list[Any]:
-    """Return names as bytes where the path is."""
+    """Return the names as bytes if the path is bytes."""
     asked = path if isinstance(path, int) else os.fspath(path)
     return [os.fsencode(name) for name in names] if isinstance(asked, bytes) else names

@@ -1,8 +1,8 @@
 """Open files of patched Python: descriptions behind real file descriptors.
 
-The descriptor is an eventfd: it is no other file's number, select, poll and epoll work on it (it is readable exactly
-when the simulated file is), and O_NONBLOCK set on it in any way is seen.  Code that gets past the patches fails on it
-instead of reading something else.
+The descriptor is an eventfd.  So no other file has its number, select, poll and epoll work on it (it is readable just
+when the simulated file is), and O_NONBLOCK takes effect however it is set.  Code that bypasses the patches fails on it
+instead of reading another file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOEXEC, _NONBLOCK = os.EFD_CLOEXEC, os.EFD_NONBLOCK
 
 
 class Description:
-    """One open file description: what dup'ed descriptors share; `patience` limits how long reads of it may wait."""
+    """One open file description, which duplicated descriptors share; `patience` limits how long its reads wait."""
 
     def __init__(
         self, kernel: SimulatedKernel, path: str, node: Node, flags: int, patience: Patience | None = None
@@ -43,7 +43,7 @@ class Description:
         self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
         self._unsubscribe: Callable[[], None] | None = None
         self.opened: OpenFile | None = None if isinstance(node, DirNode) else node.open(flags)
-        self._waits = self.opened is not None and self.opened.seek is Seek.NONE  # a read of it may have to
+        self._waits = self.opened is not None and self.opened.seek is Seek.NONE  # its reads may have to
         self._signalled = self.opened is None or bool(self.opened.poll() & select.POLLIN)
         try:
             self.descriptor = REAL.eventfd(self._signalled, _CLOEXEC | (_NONBLOCK if flags & os.O_NONBLOCK else 0))
@@ -65,7 +65,7 @@ class Description:
             self._signalled = readable
 
     def show_news(self) -> None:
-        """Do it when something has come: an edge-triggered epoll hears of that, too, though the last was not read."""
+        """Do it when data has come: an edge-triggered epoll wakes again even if earlier data wasn't read."""
         was = self._signalled
         self.show_state()
         if was and self._signalled and self.references >= 0:
@@ -74,14 +74,14 @@ class Description:
     def file(self, *, reading: bool = False, writing: bool = False) -> OpenFile:
         """Return the open file; EISDIR for a directory, EBADF if it was opened for the other direction."""
         opened = self.opened
-        if opened is None:  # a directory, or it was closed while another thread waited for it
+        if opened is None:  # a directory, or closed while another thread waited
             raise refuse(errno.EISDIR if reading and self.node.is_dir else errno.EBADF)
         if (reading and not opened.readable) or (writing and not opened.writable):
             raise refuse(errno.EBADF)
         return opened
 
     def read(self, descriptor: int, size: int, position: int | None = None) -> bytes:
-        """Read at a position or where the last read ended; wait for data unless O_NONBLOCK is set now."""
+        """Read at a position, or where the last read ended; wait for data unless O_NONBLOCK is set."""
         if self._waits:
             return self._wait_and_read(descriptor, size, position)
         opened = self.file(reading=True)
@@ -144,7 +144,7 @@ class Description:
         if self.opened is None:
             raise refuse(errno.EINVAL)
         if not (offset or whence != os.SEEK_CUR or self.position or self._waits):
-            return 0  # what the layers of io ask again and again
+            return 0  # the layers of io ask this again and again
         self._acquire()
         try:
             self.position = self.opened.lseek(self.position, offset, whence)
@@ -153,7 +153,7 @@ class Description:
             self._release()
 
     def close(self) -> None:
-        """One descriptor less; the last one releases the file."""
+        """Drop one descriptor; the last one releases the file."""
         self._acquire()
         try:
             self.references -= 1
@@ -174,13 +174,13 @@ class Description:
 class Descriptors:
     """The descriptors of this process that stand for simulated files.
 
-    Whatever thread reads them, it may wait as long as the one that made this.
+    Any thread that reads them may wait as long as the one that made this.
     """
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
         self.patience = patience()
-        self.is_over = False  # the numbers are other files' by now
+        self.is_over = False  # the numbers may belong to other files now
         self._lock = threading.Lock()
         self.table: dict[int, Description] = {}
 
@@ -200,7 +200,7 @@ class Descriptors:
         return description.descriptor
 
     def duplicate(self, descriptor: int, duplicate: int) -> int:
-        """Let another real duplicate of a descriptor stand for the same file."""
+        """Let a real duplicate of a descriptor stand for the same file."""
         description = self.table[descriptor]
         with self._lock:
             description.references += 1
@@ -208,7 +208,7 @@ class Descriptors:
         return duplicate
 
     def forget(self, descriptor: int) -> None:
-        """The descriptor was closed, or stands for another file now."""
+        """Forget a descriptor that was closed, or that stands for another file now."""
         description = self.table.pop(descriptor, None)
         if description is not None:
             description.close()

@@ -1,4 +1,4 @@
-"""/sys/bus/event_source/devices: the PMUs that are a kernel's own, whatever its processor has.
+"""/sys/bus/event_source/devices: the PMUs that a kernel has on any processor.
 
 Source: guests of 5.10 to 7.3; tests/conformance/test_sysctls.py.
 """
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
 _FIXED = {"software": 1, "tracepoint": 2, "breakpoint": 5}  # PERF_TYPE_* of perf_event_open(2)
-_FIRST_OWN = 6  # PERF_TYPE_MAX: types from here on are given as PMUs come
+_FIRST_DYNAMIC = 6  # PERF_TYPE_MAX: PMUs get the types from here on as they are registered
 
 
 def event_sources(kernel: SimulatedKernel) -> Directory:
-    """Return the directory, with a directory of each PMU."""
+    """Return the directory, with a directory for each PMU."""
 
     def pmus() -> dict[str, Node]:
         gates = kernel.gates
         interval = b"%d\n" % (4 if gates.software_pmus_named else 0)
-        found = {name: _pmu(type_, interval, {}) for name, type_ in _FIXED.items()}
+        entries = {name: _pmu(type_, interval, {}) for name, type_ in _FIXED.items()}
         if gates.probe_pmus:
-            first = _FIRST_OWN + 2 * gates.software_pmus_named
+            first = _FIRST_DYNAMIC + 2 * gates.software_pmus_named
             is_return = {"retprobe": b"config:0\n"}
             counter = {}
             if b"ref_ctr_offset" in kernel.tracefs.read("README"):
                 counter["ref_ctr_offset"] = b"config:32-63\n"
-            found["kprobe"] = _pmu(first, interval, is_return)
-            found["uprobe"] = _pmu(first + 1, interval, is_return | counter)
-        return found
+            entries["kprobe"] = _pmu(first, interval, is_return)
+            entries["uprobe"] = _pmu(first + 1, interval, is_return | counter)
+        return entries
 
     return Directory(0o755, pmus)
 

@@ -1,6 +1,6 @@
-"""A whole fake machine in pyfakefs' `fs`: what the simulator doesn't provide, and the patches that `fs` needs.
+"""A whole fake machine in pyfakefs' `fs`: files that the simulator doesn't provide, and the patches that `fs` needs.
 
-pyfakefs knows files as byte strings, which a tracefs file isn't: the simulated paths never get into it.
+The simulated paths stay out of `fs`: pyfakefs keeps files as byte strings, and a tracefs file isn't one.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _DIRECTORIES = (
 
 
 def os_module(fs: Any) -> Any:
-    """Return the fake `os` that code under test has."""
+    """Return the fake `os` of the code under test."""
     return fs.patcher.fake_modules["os"]
 
 
 @contextmanager
 def paused(fs: Any) -> Iterator[None]:
-    """Let code of ours see the real files."""
+    """Let our code see the real files."""
     fs.pause()
     try:
         yield
@@ -71,10 +71,10 @@ def paused(fs: Any) -> Iterator[None]:
 
 
 def load(kernel: SimulatedKernel) -> None:
-    """Let the kernel read now what it would read from the disk when it is first needed.
+    """Let the kernel read now what it would otherwise read from the disk when it first needs it.
 
-    A module that is imported within `fs` is forgotten with it, and imported anew another time: its classes would then
-    be others than those that this kernel knows.
+    A module imported within `fs` is forgotten with it, and imported again later: its classes would then differ from
+    those that this kernel knows.
     """
     for name in LATE:
         import_module(f"kprobe_sim.{name}")
@@ -85,7 +85,7 @@ def load(kernel: SimulatedKernel) -> None:
 
 
 def populate(fs: Any, kernel: SimulatedKernel) -> None:
-    """Make the files of /proc and /etc that say what machine this is, and directories for locks and logs."""
+    """Make the files of /proc that identify the machine, and directories for configuration, locks and logs."""
     for directory in _DIRECTORIES:
         if not fs.exists(directory):
             fs.create_dir(directory)
@@ -100,20 +100,20 @@ def populate(fs: Any, kernel: SimulatedKernel) -> None:
     for path, text in texts.items():
         if not fs.exists(path):
             fs.create_file(path, contents=text.rstrip("\n") + "\n", st_mode=0o100444)
-    for place in (_PROFILES, str(profile.path)):
-        if not fs.exists(place):
-            fs.add_real_directory(place)  # the simulator's own data, read when they are first needed
+    for directory in (_PROFILES, str(profile.path)):
+        if not fs.exists(directory):
+            fs.add_real_directory(directory)  # the simulator's own data, which it reads when it first needs it
 
 
 def patch(set_: Callable[[Any, str, Any], None], opener: Any, calls: Calls, fs: Any) -> None:
-    """Patch what of pyfakefs doesn't go through `os`: os.path, and opening by Path."""
+    """Patch the parts of pyfakefs that don't use `os`: os.path, and opening by Path."""
     for module in {id(module): module for module in _path_modules(fs)}.values():
         for name, ours in _path_functions(calls).items():
             set_(module, name, _either(calls, ours, getattr(module, name)))
     import pyfakefs.fake_io
     import pyfakefs.fake_pathlib
 
-    # pytest's hooks make pyfakefs set its own open() again between the phases of a test, so what that calls is patched
+    # between the phases of a test pytest's hooks restore pyfakefs' own open(), so what that calls is patched
     modules: tuple[Any, ...] = (pyfakefs.fake_io, pyfakefs.fake_pathlib)
     for module in modules:
         set_(module, "fake_open", _fake_open(calls, opener, module.fake_open))
@@ -141,7 +141,7 @@ def _either(calls: Calls, ours: Callable[..., Any], original: Callable[..., Any]
 
 
 def _path_functions(calls: Calls) -> dict[str, Callable[[Any], Any]]:
-    """Return what the functions of os.path say of simulated paths."""
+    """Return the functions of os.path for simulated paths."""
 
     def exists(path: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Loud failures for what patched Python doesn't cover, where Python's audit events reveal it."""
+"""Errors for what patched Python doesn't cover, where Python's audit events reveal it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kprobe_sim.expose.python.real import REAL
 
-_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_MOUNT_POINTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _PATH_EVENTS = frozenset(
     [
         *("open", "os.listdir", "os.scandir", "os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.chmod", "os.chown"),
@@ -23,11 +23,11 @@ FORKED = f"a forked process has only a copy of the simulated machine, which no o
 
 
 class NotCovered(RuntimeError):
-    """Something would use the machine's own tracefs, or nothing, where the simulated one was meant."""
+    """An operation would reach the machine's own tracefs, or none, where the simulated one was meant."""
 
 
 class Patched(Protocol):
-    """The patches that are in place, as far as they have to be asked."""
+    """What the guard needs of the patches in place."""
 
     @property
     def in_simulated_directory(self) -> bool: ...
@@ -36,7 +36,7 @@ class Patched(Protocol):
 
 
 class Guard:
-    """Watches for calls that get past the patches while they are in place."""
+    """Watches for calls that bypass the patches while they are in place."""
 
     def __init__(self) -> None:
         self._calls: Patched | None = None
@@ -44,29 +44,29 @@ class Guard:
         self._hooked = False
 
     def enter(self, calls: Patched) -> None:
-        """Begin to watch."""
+        """Start watching."""
         if self._calls is not None:
             raise RuntimeError("patched() is in use already: its blocks can't be nested")
         if not self._hooked:
             self._hooked = True
-            sys.addaudithook(self._hear)
+            sys.addaudithook(self._audit)
             os.register_at_fork(after_in_child=self._forked)
         self._pid = REAL.getpid()
         self._calls = calls
 
     def leave(self) -> None:
-        """End watching."""
+        """Stop watching."""
         self._calls = None
 
     def _forked(self) -> None:
         if self._calls is not None:
             self._calls.refuse_all()
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._calls is None or REAL.getpid() != self._pid:
             return
         if event in _PATH_EVENTS:
-            if arguments and _names_place(arguments[0]):
+            if arguments and _is_in_tracefs(arguments[0]):
                 raise NotCovered(
                     f"{arguments[0]!r} was opened past the patched functions (by C code, or a function bound before "
                     f"patched() was entered, as by 'from os import open'): {WAY}"
@@ -77,28 +77,28 @@ class Guard:
     def _check_process(self, arguments: tuple[Any, ...]) -> None:
         if self._calls is not None and self._calls.in_simulated_directory:
             raise NotCovered(f"a process can't be started in a simulated directory: {WAY}")
-        if any(_mentions_place(argument) for argument in arguments):
+        if any(_mentions_tracefs(argument) for argument in arguments):
             raise NotCovered(f"another process would see the machine's own files: {WAY}")
 
 
-def _names_place(path: Any) -> bool:
+def _is_in_tracefs(path: Any) -> bool:
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    return isinstance(path, str) and path.startswith(_PLACES)
+    return isinstance(path, str) and path.startswith(_MOUNT_POINTS)
 
 
-def _mentions_place(argument: Any) -> bool:
+def _mentions_tracefs(argument: Any) -> bool:
     if isinstance(argument, str):
-        return any(place in argument for place in _PLACES)
+        return any(path in argument for path in _MOUNT_POINTS)
     if isinstance(argument, bytes):
-        return any(place.encode() in argument for place in _PLACES)
+        return any(path.encode() in argument for path in _MOUNT_POINTS)
     if isinstance(argument, os.PathLike):
-        return _mentions_place(os.fspath(argument))
-    return isinstance(argument, Sequence) and any(_mentions_place(part) for part in argument)
+        return _mentions_tracefs(os.fspath(argument))
+    return isinstance(argument, Sequence) and any(_mentions_tracefs(part) for part in argument)
 
 
 class Gone(dict[int, Any]):
-    """The open files of another process: whoever looks one up gets an error."""
+    """The open files of another process: looking one up is an error."""
 
     def get(self, key: int, default: Any = None) -> Any:
         if key in self:
@@ -106,4 +106,4 @@ class Gone(dict[int, Any]):
         return default
 
 
-GUARD = Guard()  # the one for this process: Python can't take an audit hook away again
+GUARD = Guard()  # the only one of this process: an audit hook can't be removed

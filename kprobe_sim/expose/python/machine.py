@@ -1,4 +1,4 @@
-"""The absolute paths of a simulated machine: its tracefs, and the other files that tracing tools read."""
+"""The absolute paths of a simulated machine: its tracefs, and other files that tracing tools read."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _MOUNTS = (
     b"debugfs /sys/kernel/debug debugfs rw,nosuid,nodev,noexec,relatime 0 0\n"
     b"tracefs /sys/kernel/debug/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
 )
-_REST_OF_MOUNTS = b"proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 0 0\n"
+_PROC_AND_SYS = b"proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 0 0\n"
 
 
 class MachineTree:
-    """Which node is at an absolute path; everything else isn't the simulator's.
+    """The nodes of a simulated machine, by absolute path; no other path is the simulator's.
 
-    `other_mounts` returns the lines of /proc/mounts for what isn't tracing.
+    `other_mounts` returns the lines of /proc/mounts for the other file systems.
     """
 
-    def __init__(self, kernel: SimulatedKernel, other_mounts: Callable[[], bytes] = lambda: _REST_OF_MOUNTS) -> None:
+    def __init__(self, kernel: SimulatedKernel, other_mounts: Callable[[], bytes] = lambda: _PROC_AND_SYS) -> None:
         self._kernel = kernel
         self._other_mounts = other_mounts
         self._symbols = (-1, b"")  # number of symbols, text of kallsyms
@@ -61,7 +61,7 @@ class MachineTree:
     def find(self, path: str) -> Node | None:
         """Return the node at an absolute path, None if the path isn't the simulated machine's.
 
-        Raises OSError ENOENT or ENOTDIR for what would be the simulator's and isn't there.
+        Raises OSError ENOENT or ENOTDIR for a path of the simulator where there is no file.
         """
         path = normal(path)
         for root, node in self._trees:
@@ -70,13 +70,13 @@ class MachineTree:
         if path.startswith("/proc/"):
             if path in self._kernel.sysctls:
                 return self._kernel.sysctls[path]
-            number, _, rest = path[6:].partition("/")
+            number, _, below = path[6:].partition("/")
             if number.isdigit() and int(number) in self._kernel.tasks:
-                return walk(self._process(int(number)), rest)
+                return walk(self._process(int(number)), below)
         return None
 
     def extra(self, path: str) -> list[str]:
-        """Return the names that the simulated machine adds to a directory that isn't its own."""
+        """Return the names that the simulated machine adds to a directory of the real one."""
         known = (*(root for root, _ in self._trees), *self._kernel.sysctls)
         names = {posixpath.basename(root) for root in known if posixpath.dirname(root) == path}
         if path == "/proc":
@@ -129,7 +129,7 @@ def _made(entries: dict[str, Callable[[], Node]]) -> dict[str, Node]:
 
 
 def normal(path: str) -> str:
-    """Return an absolute path without `.`, `..`, doubled and last slashes."""
+    """Return an absolute path without `.`, `..`, double and trailing slashes."""
     if "/." in path or "//" in path or path[-1] == "/":
         path = posixpath.normpath(path)
         return path[1:] if path.startswith("//") else path
@@ -139,17 +139,17 @@ def normal(path: str) -> str:
 def walk(node: Node, path: str) -> Node:
     """Return the node at a path below another; OSError ENOENT or ENOTDIR."""
     if path and "/" not in path and isinstance(node, DirNode):
-        found = node.lookup(path)
-        if found is None:
+        entry = node.lookup(path)
+        if entry is None:
             raise refuse(errno.ENOENT)
-        return found
+        return entry
     for name in path.split("/"):
         if not name:
             continue
         if not isinstance(node, DirNode):
             raise refuse(errno.ENOTDIR)
-        found = node.lookup(name)
-        if found is None:
+        entry = node.lookup(name)
+        if entry is None:
             raise refuse(errno.ENOENT)
-        node = found
+        node = entry
     return node

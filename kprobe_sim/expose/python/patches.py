@@ -3,13 +3,13 @@
     with patched(SimulatedKernel("6.1")) as kernel:
         with open("/sys/kernel/tracing/kprobe_events", "a") as file: ...
 
-Within the block open(), io, os, pathlib, shutil, glob, select and what is built on them see the simulated machine's
-files: its tracefs at /sys/kernel/tracing and /sys/kernel/debug/tracing, /sys/kernel/debug/kprobes, /proc/mounts,
-/proc/kallsyms and /proc/PID of its tasks.  Everything else is this machine's, or that of pyfakefs' `fs` when the block
+Within the block open(), io, os, pathlib, shutil, glob, select and whatever uses them see the simulated machine's files:
+its tracefs at /sys/kernel/tracing and /sys/kernel/debug/tracing, /sys/kernel/debug/kprobes, /proc/mounts,
+/proc/kallsyms and /proc/PID of its tasks.  All other files are this machine's, or those of pyfakefs' `fs` if the block
 is entered within it.
 
 Not covered: other processes, C code, and functions that were bound before (`from os import open`).  Where Python can
-tell, they fail with `NotCovered`, which names the way that covers them: `kprobe-sim run`.
+tell, they fail with `NotCovered`, which names what covers them: `kprobe-sim run`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NotCovered", "patched"]
 
-_REFUSED = {  # of paths in a file system that hasn't the operation
+_REFUSED = {  # for paths, since the file system lacks the operation
     "unlink": errno.EPERM,
     "remove": errno.EPERM,
     "mknod": errno.EPERM,
@@ -53,8 +53,8 @@ _REFUSED = {  # of paths in a file system that hasn't the operation
     "removexattr": errno.EOPNOTSUPP,
 }
 _REFUSED_PAIRS = {"rename": errno.EPERM, "replace": errno.EPERM, "link": errno.EPERM, "symlink": errno.EPERM}
-_ACCEPTED = ("utime", "lchown")  # taken, without effect
-_REFUSED_FILES = {  # of open files; the name of the descriptor's argument
+_ACCEPTED = ("utime", "lchown")  # without effect
+_REFUSED_FILES = {  # for open files
     "fsync": errno.EINVAL,
     "fdatasync": errno.EINVAL,
     "sendfile": errno.EINVAL,
@@ -67,22 +67,22 @@ _COVERED = [name for name in dir(Calls) if not name.startswith("_") and hasattr(
 
 @contextmanager
 def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[SimulatedKernel]:
-    """Let this process see a simulated machine's files: that kernel's, or a new one's of that name ("6.1").
+    """Let this process see a simulated machine's files: those of a kernel, or of a new one by its name ("6.1").
 
-    `fs` is pyfakefs' fake file system, if one is in use: then what a machine has beside is made in it (see
-    `fakefs`); make the kernel before `fs`, or give its name.  Raises RuntimeError if a block is open
-    already, ValueError for a name that no profile has.
+    `fs` is pyfakefs' fake file system, if one is in use: the machine's other files are made in it (see `fakefs`).  Make
+    the kernel before `fs`, or give its name.  Raises RuntimeError if a block is open already, ValueError for a name
+    that no profile has.
     """
     os_module: Any = sys.modules["os"]
     if fs is not None:
         fs.pause()
-        try:  # what was imported within `fs` has its files, and is forgotten by now: import it with the real ones
+        try:  # modules imported within `fs` use its files, and are forgotten by now: import them with the real ones
             import_module("kprobe_sim.kernel.simulated")
             fakefs = import_module("kprobe_sim.expose.python.fakefs")
             again = import_module(__name__).patched
         finally:
             fs.resume()
-        if again is not patched:  # this module was, too
+        if again is not patched:  # this module was forgotten too
             with again(kernel, fs=fs) as simulated:
                 yield simulated
             return
@@ -126,7 +126,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
 
 
 def _limit_polls(patches: _Patches, calls: Calls, kernel: SimulatedKernel) -> None:
-    """Let select, poll and epoll wait no longer than reads, where these have a limit."""
+    """Limit the waits of select, poll and epoll as those of reads, if these have a limit."""
     if calls.descriptors.patience is not None:
         polls = polling.LimitedWaits(kernel, calls.descriptors.table, calls.descriptors.patience)
         for target, name, function in list(polling.patches(polls)):
@@ -134,7 +134,7 @@ def _limit_polls(patches: _Patches, calls: Calls, kernel: SimulatedKernel) -> No
 
 
 def _bound_by_glob(original: dict[str, Any]) -> Iterator[tuple[type, str, str]]:
-    """Name what classes of glob took from os when they were made, as pathlib's glob() of Python 3.13 uses it."""
+    """Yield the functions of os that glob's classes have bound; pathlib's glob() of Python 3.13 uses these."""
     names = {original[name]: name for name in _COVERED if name in original}
     for owner in vars(glob).values():
         for name, value in vars(owner).items() if isinstance(owner, type) and owner.__module__ == "glob" else ():
@@ -149,14 +149,14 @@ def _kernel(kernel: SimulatedKernel | str) -> SimulatedKernel:
 
 
 def _other_mounts(real_open: Any) -> bytes:
-    """Return this machine's mount table without what is tracing in it."""
+    """Return this machine's mount table without tracefs and debugfs."""
     with real_open("/proc/self/mounts", "rb") as file:
         lines: list[bytes] = file.read().splitlines(keepends=True)
     return b"".join(line for line in lines if line.split()[2] not in (b"tracefs", b"debugfs"))
 
 
 class _Patches:
-    """Attributes that were set, and what they were."""
+    """Attributes that were set, with their old values."""
 
     def __init__(self) -> None:
         self._old: list[tuple[Any, str, Any]] = []
@@ -177,7 +177,7 @@ class _Patches:
 
 
 def _same_support(module: Any, original: Any, function: Any) -> Any:
-    """Let os.supports_fd and its like know the function as they knew the one it stands for."""
+    """Add the function to os.supports_fd and the like if the original is there."""
     for name in ("supports_fd", "supports_dir_fd", "supports_effective_ids", "supports_follow_symlinks"):
         known = getattr(module, name, None)
         if isinstance(known, set) and original in known:
@@ -210,7 +210,7 @@ def _opener(calls: Calls, real_open: Any) -> Any:
 
 
 def _popen(calls: Calls) -> Any:
-    """Return subprocess.Popen.__init__ that doesn't hand simulated files to another process."""
+    """Return a subprocess.Popen.__init__ that refuses to hand simulated files to another process."""
     original: Any = subprocess.Popen.__init__
 
     def init(self: Any, args: Any, *arguments: Any, **options: Any) -> None:
@@ -226,7 +226,7 @@ def _popen(calls: Calls) -> Any:
 
 
 def _file_io(calls: Calls) -> type:
-    """Return what stands for io.FileIO: for simulated files it makes a RawFile, else the real thing."""
+    """Return a stand-in for io.FileIO, which makes a RawFile for simulated files."""
     real = io.FileIO
 
     class Meta(type(real)):  # type: ignore[misc]
@@ -282,7 +282,7 @@ def _accepted(calls: Calls, real: Any) -> Any:
 
 
 def _refusals(calls: Calls, original: dict[str, Any]) -> dict[str, Any]:
-    """Return what stands for the functions that no simulated file supports, and for those that do nothing to one."""
+    """Return stand-ins for the functions that simulated files don't support, and for those without effect on them."""
     functions: dict[str, Any] = {}
     tables = ((_REFUSED, _path_refused), (_REFUSED_PAIRS, _pair_refused), (_REFUSED_FILES, _file_refused))
     for table, make in tables:

@@ -24,7 +24,7 @@ _BELOW = TRACING + "/"
 
 
 def is_elsewhere(path: Any) -> bool:
-    """True for a path that is nowhere near the simulated ones, as most are: decided without a look at the tree."""
+    """Return True for a path far from the simulated ones, as most are, without a lookup in the tree."""
     return (
         type(path) is str
         and path[:1] == "/"
@@ -36,7 +36,7 @@ def is_elsewhere(path: Any) -> bool:
 
 
 class Paths:
-    """Where a path leads, and the functions of `os` for the working directory; `original` are the unpatched ones."""
+    """Looks paths up; has the functions of `os` for the working directory; `original` has the unpatched ones."""
 
     def __init__(
         self,
@@ -58,17 +58,15 @@ class Paths:
         self._numbers = count(1)
         self._time = started
 
-    # where a path leads
-
     def absolute(self, path: Any, dir_fd: int | None = None) -> str | None:
-        """Return a path as an absolute str; None for a descriptor, or what can't be the simulator's."""
+        """Return a path as an absolute str; None for a descriptor, or for a path that can't be the simulator's."""
         if type(path) is not str:
             if isinstance(path, int):
                 return None
             path = os.fsdecode(path)
-        where: str = path
-        if where[:1] == "/":
-            return where
+        text: str = path
+        if text[:1] == "/":
+            return text
         if dir_fd is not None:
             held = self._table.get(dir_fd)
             return None if held is None else f"{held.path}/{path}"
@@ -101,56 +99,56 @@ class Paths:
         if isinstance(path, int):
             held = self._table.get(path)
             return None if held is None else (held.path, held.node)
-        where = self.absolute(path, dir_fd)
-        if not where or "\0" in where:
+        absolute = self.absolute(path, dir_fd)
+        if not absolute or "\0" in absolute:
             return None
         try:
-            if self._is_forked:  # the lock may be that of a thread which isn't in this process
-                if self._machine.find(where) is not None:
+            if self._is_forked:  # a thread of the other process may hold the lock
+                if self._machine.find(absolute) is not None:
                     raise NotCovered(FORKED)
                 return None
             with self._kernel.condition:
-                node = self._machine.find(where)
+                node = self._machine.find(absolute)
         except OSError as error:
             error.filename = path
             raise
-        return None if node is None else (normal(where), node)
+        return None if node is None else (normal(absolute), node)
 
     def refuse_all(self) -> None:
-        """This is a forked process: what it did here, nobody would see."""
+        """Refuse everything in a forked process: no other process would see what it does here."""
         self._table = Gone(self._table)
         self._is_forked = True
 
     def inside(self, path: Any, dir_fd: int | None = None) -> bool:
-        """True if a path is the simulator's, whether or not there is such a file."""
+        """Return True if a path is the simulator's, whether or not the file exists."""
         try:
             return self.find(path, dir_fd) is not None
         except OSError:
             return True
 
     def is_mount_point(self, path: Any) -> bool:
-        """True for the directories where tracefs and debugfs are mounted."""
-        where = self.absolute(path)
-        return where is not None and normal(where) in (TRACING, DEBUG, f"{DEBUG}/tracing")
+        """Return True for the directories where tracefs and debugfs are mounted."""
+        absolute = self.absolute(path)
+        return absolute is not None and normal(absolute) in (TRACING, DEBUG, f"{DEBUG}/tracing")
 
     @property
     def in_simulated_directory(self) -> bool:
-        """True while the working directory is a simulated one."""
+        """Whether the working directory is a simulated one."""
         return self._directory is not None
 
     def elsewhere(self, path: Any) -> Any:
-        """Return the path to give to an original: relative ones can't be left relative to a simulated directory."""
+        """Return the path for an original function: one relative to a simulated directory is made absolute."""
         if self._directory is None or isinstance(path, int):
             return path
-        where = self.absolute(path)
-        return path if where is None else normal(where)
+        absolute = self.absolute(path)
+        return path if absolute is None else normal(absolute)
 
     def _parent(self, path: Any, dir_fd: int | None) -> tuple[DirNode, str] | None:
         """Return (directory, name) for a simulated path whose last part needn't exist."""
-        where = None if isinstance(path, int) else self.absolute(path, dir_fd)
-        if not where:
+        absolute = None if isinstance(path, int) else self.absolute(path, dir_fd)
+        if not absolute:
             return None
-        directory, name = posixpath.split(normal(where))
+        directory, name = posixpath.split(normal(absolute))
         with self._kernel.condition:
             node = self._machine.find(directory)
         if node is None:
@@ -160,7 +158,7 @@ class Paths:
         return node, name
 
     def named(self, error: OSError, path: Any, other: Any = None) -> OSError:
-        """Give an error the path as the caller wrote it."""
+        """Return an error with the path as the caller wrote it."""
         if other is None:
             return OSError(error.errno, error.strerror, path)
         return OSError(error.errno, error.strerror, path, None, other)

@@ -1,6 +1,6 @@
-"""select, poll and epoll on simulated files, for as long as a test may wait; without a limit nothing is patched.
+"""select, poll and epoll on simulated files, within a test's limit; without a limit nothing is patched.
 
-The descriptors are real ones, so the waits are the real functions': only their time is counted.
+The descriptors are real, and so are the functions that wait: only their time is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MS = 1000
 
 
 class LimitedWaits:
-    """The waits of this process for simulated files among others, each within what is left of a test's patience."""
+    """The waits of this process for simulated and other files, within what is left of a test's patience."""
 
     def __init__(self, kernel: Any, table: Mapping[int, Description], patience: Patience) -> None:
         self._kernel = kernel
@@ -28,26 +28,26 @@ class LimitedWaits:
         self._patience = patience
 
     def wait(self, descriptors: Iterable[int], seconds: float | None, real: Callable[[float | None], T]) -> T:
-        """Wait as `real` does, for `seconds` (None: for ever) or as long as a test may; raise if that is over.
+        """Wait as `real` does, for `seconds` (None: for ever) or as long as a test may; then raise.
 
-        `real` returns something that is empty, or of which all is empty, if nothing came.
+        If nothing came `real` returns an empty value, or a tuple of empty values.
         """
-        awaited = next((self._table[one] for one in list(descriptors) if one in self._table), None)
+        awaited = next((self._table[number] for number in list(descriptors) if number in self._table), None)
         if awaited is None or (seconds is not None and seconds <= 0):
             return real(seconds)
         left = self._patience.left()
         is_cut = seconds is None or seconds > left
         began = time.monotonic()
-        found: Any = real(left if is_cut else seconds)
-        nothing = not any(found) if isinstance(found, tuple) else not found
+        ready: Any = real(left if is_cut else seconds)
+        nothing = not any(ready) if isinstance(ready, tuple) else not ready
         self._patience.spend(left if nothing and is_cut else time.monotonic() - began)
         if nothing and is_cut:
             raise self._patience.over(self._kernel.tracefs, awaited.path)
-        return found  # type: ignore[no-any-return]
+        return ready  # type: ignore[no-any-return]
 
 
 def patches(polls: LimitedWaits) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what to set: the functions of select, those that modules have bound by their names, and the selectors."""
+    """Yield what to patch: the functions of select, the names that modules have bound to them, and the selectors."""
     ours = {"select": _select(polls), "poll": lambda: _Poll(polls), "epoll": _epoll(polls)}
     real = {name: getattr(select, name) for name in ours if hasattr(select, name)}
     for module in list(sys.modules.values()):
@@ -64,7 +64,7 @@ def _select(polls: LimitedWaits) -> Any:
 
     def function(rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None, /) -> Any:
         rlist, wlist, xlist = list(rlist), list(wlist), list(xlist)
-        numbers = (_number(one) for one in (*rlist, *wlist, *xlist))
+        numbers = (_number(file) for file in (*rlist, *wlist, *xlist))
         return polls.wait(numbers, timeout, lambda seconds: real(rlist, wlist, xlist, seconds))
 
     return function
@@ -111,7 +111,7 @@ _REAL_POLL, _REAL_EPOLL = select.poll, select.epoll
 
 
 def _epoll(polls: LimitedWaits) -> type:
-    """Return the class that stands for select.epoll."""
+    """Return the stand-in for select.epoll."""
 
     class Epoll(_Registered):
         def __init__(self, sizehint: int = -1, flags: int = 0) -> None:

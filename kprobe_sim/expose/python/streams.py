@@ -39,7 +39,7 @@ class OpenArguments(NamedTuple):
 
 
 class RawFile(io.RawIOBase):
-    """What io.FileIO is for real files."""
+    """The counterpart of io.FileIO for simulated files."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class RawFile(io.RawIOBase):
         elif not closefd:
             raise ValueError("Cannot use closefd=False with file name")
         elif opener is None and found is not None:
-            self._fd = calls.open_found(file, found, flags)
+            self._fd = calls.open_node(file, found, flags)
             if not self._appends and not found[1].is_dir:
                 return
         elif opener is None:
@@ -83,7 +83,7 @@ class RawFile(io.RawIOBase):
             raise
 
     def _is_directory(self) -> bool:
-        held = self._calls.descriptor(self._fd)  # an opener may have given a descriptor of another kind
+        held = self._calls.descriptor(self._fd)  # an opener may return a real file's descriptor
         self._is_simulated = held is not None
         return held.node.is_dir if held is not None else stat.S_ISDIR(self._calls.fstat(self._fd).st_mode)
 
@@ -106,7 +106,7 @@ class RawFile(io.RawIOBase):
 
     @property
     def closefd(self) -> bool:
-        """True if closing this closes the descriptor."""
+        """Whether closing this closes the descriptor."""
         return self._closefd
 
     def readable(self) -> bool:
@@ -190,7 +190,7 @@ class RawFile(io.RawIOBase):
             super().close()
         finally:
             descriptor, self._fd = self._fd, -1
-            # one that outlives the patches was closed with them, and its number may be another file's by now
+            # the end of the patches closed the descriptor, whose number may belong to another file now
             if descriptor >= 0 and self._closefd and not (self._is_simulated and self._calls.descriptors.is_over):
                 self._calls.close(descriptor)
 
@@ -205,7 +205,7 @@ class RawFile(io.RawIOBase):
 
 @functools.cache
 def _flags(mode: str) -> tuple[bool, bool, int]:
-    """Return (reads, writes, flags of open(2)) for a mode of FileIO; ValueError for another."""
+    """Return (reads, writes, flags of open(2)) for a mode of FileIO.  Raises ValueError for an invalid one."""
     letters = set(mode) - {"b"}
     kinds = letters & set("rwax")
     if len(kinds) != 1 or letters - set("rwax+") or len(mode) != len(set(mode)):
@@ -219,7 +219,7 @@ def _flags(mode: str) -> tuple[bool, bool, int]:
 
 @functools.cache
 def _is_binary(mode: str) -> bool:
-    """Return True for a mode of open() that is a binary one; ValueError for what is none."""
+    """Return True for a binary mode of open().  Raises ValueError for an invalid one."""
     text, binary = "t" in mode, "b" in mode
     if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
         raise ValueError(f"invalid mode: {mode!r}")
@@ -231,7 +231,7 @@ def _is_binary(mode: str) -> bool:
 
 
 def _refuse_text_arguments(encoding: str | None, errors: str | None, newline: str | None) -> None:
-    """Refuse the arguments of open() that are for text; a binary file takes none of them."""
+    """Refuse the arguments of open() that are for text only."""
     for name, value in (("an encoding", encoding), ("an errors", errors), ("a newline", newline)):
         if value is not None:
             raise ValueError(f"binary mode doesn't take {name} argument")
