@@ -15,7 +15,7 @@ _SHOWN = 60  # characters of a command line
 
 
 class NotifyingServer(FuseServer):
-    """Answers as `FuseServer`, and tells `kernel.listener` of each change and of each that was refused."""
+    """Answers as `FuseServer`, and tells `kernel.listener` of each change, including refused ones."""
 
     def _open(self, request: FuseRequest) -> bytes:
         flags, _ = wire.OPEN_IN.unpack_from(request.body)
