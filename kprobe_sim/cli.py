@@ -83,7 +83,7 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
             asked.error("a DOCUMENT is needed: kprobe-sim replay --list")
         return replay(arguments.document, arguments.listing, is_list=arguments.list, is_fast=arguments.fast)
     if verb == "record-local":
-        from kprobe_sim.own_kernel import record_local
+        from kprobe_sim.local_recording import record_local
 
         return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
@@ -372,7 +372,7 @@ def _run(
     from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
     hygiene = Hygiene(machine)
-    kernel.heard = hygiene.hear
+    kernel.listener = hygiene.hear
     loaded()
     status = run(kernel, command, machine.play, follow=follow, whole=whole)
     machine.close()

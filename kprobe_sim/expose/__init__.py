@@ -1,4 +1,4 @@
-"""Ways to show the simulated tracefs to programs: in-process, patched Python (with pyfakefs), a FUSE mount."""
+"""System calls of programs -> the simulated files: in patched Python, on a FUSE mount, in namespaces."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 __all__ = ["NotCovered", "patched"]
 
 
-if not TYPE_CHECKING:  # of which type checkers would learn that every name is there
+if not TYPE_CHECKING:  # a type checker would take every name for defined
 
-    def __getattr__(name: str) -> object:  # the kernel imports this package, and needs none of it
+    def __getattr__(name: str) -> object:  # the kernel imports this package without needing any of it
         if name in __all__:
             from importlib import import_module  # looks in sys.modules: pyfakefs forgets modules, not their packages
 

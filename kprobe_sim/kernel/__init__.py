@@ -1,4 +1,4 @@
-"""The simulated kernel, assembled, and what drives it: activities, the workload of tests, backend specs.
+"""A kernel's profile and the actions of tasks -> a simulated kernel, whose tracefs shows them.
 
-May use everything below.  Start with `simulated`: `SimulatedKernel`.
+Start with `simulated`: `SimulatedKernel`; activities and the workload of tests drive it.
 """

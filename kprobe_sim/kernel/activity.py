@@ -1,4 +1,4 @@
-"""Activities: the calls that a simulated machine makes; their file is described in docs/reference/activities.md."""
+"""Activities: the calls that a simulated machine makes; docs/reference/activities.md describes their files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kprobe_sim.named_tuple import NamedTuple
 
 _BUILT_IN = Path(__file__).parent / "activities"
 _OPENS = "opens"
-_LONGEST = 500  # characters that are said of a call
+_LONGEST = 500  # characters of a message about a call
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Activity(NamedTuple):
-    """A sequence of calls, and the functions that they need; `name` is its file's, "" for one that is built in."""
+    """A sequence of calls, and the functions that they need; `name` is its file, "" for a built-in one."""
 
     functions: tuple[Declared, ...]
     steps: tuple[Step, ...]
@@ -31,7 +31,7 @@ class Activity(NamedTuple):
     name: str = ""
 
     def prepare(self, kernel: SimulatedKernel) -> None:
-        """Let the functions be as they are said to be, and the tasks exist."""
+        """Declare the functions, and make the tasks exist."""
         for name, size, module in self.functions:
             kernel.add_function(name, size, module)
         for step in self.steps:
@@ -39,9 +39,9 @@ class Activity(NamedTuple):
             kernel.tasks.setdefault(task.pid, task)
 
     def check(self, kernel: SimulatedKernel) -> None:
-        """Raise ValueError for what a prepared kernel hasn't, with the place of each in the file.
+        """Raise ValueError for what a prepared kernel lacks, with the position of each such call in the file.
 
-        Those that are built in have their tests.
+        The built-in activities are covered by tests.
         """
         if not self.name:
             return
@@ -56,38 +56,38 @@ class Activity(NamedTuple):
             raise ValueError(_named(self.name, lines.splitlines()))
 
     def on(self, kernel: SimulatedKernel) -> Sequence[Step]:
-        """Return the steps as the kernel has their functions: before 5.6 files are opened by do_sys_open()."""
+        """Return the steps with this kernel's functions: before 5.6, do_sys_open() opens files."""
         opening = kernel.profile.called["open"]
         if opening == NEWEST or kernel.machine.symbols.lookup(NEWEST):
             return self.steps
         chains = kernel.profile.chains
         caller = (*chains.get("do_sys_open", ()), *chains.get("openat", ()), "")[0]
-        found: list[Step] = []
+        steps: list[Step] = []
         renamed: dict[int, Step] = {}  # one that is done a million times is made once
         pause = 0.0
         for step in self.steps:
             if step.is_event and not self.name and not kernel.statics.has(*step.name.split("/")):
-                pause += step.after  # the patch of 2009 is known by its document, which has no static events
+                pause += step.after  # only a document tells of the patch of 2009, and it has no static events
                 continue
             if step.name == NEWEST:
                 if id(step) not in renamed:
                     options = before_openat2(step.options, caller)
                     renamed[id(step)] = step._replace(name=opening, options=options)
                 step = renamed[id(step)]
-            found.append(step._replace(after=step.after + pause) if pause else step)
+            steps.append(step._replace(after=step.after + pause) if pause else step)
             pause = 0.0
-        return found
+        return steps
 
     def play(self, kernel: SimulatedKernel) -> None:
-        """Make all calls at once, at the times that the file says."""
+        """Make all calls now; the trace shows the times that the file gives."""
         self.prepare(kernel)
         for step in self.on(kernel):
             step.take(kernel, step.options)
 
-    def play_live(self, kernel: SimulatedKernel, stop: threading.Event, told: Told | None = None) -> None:
-        """Make the calls in real time, now instead of at their times, until the end or until `stop` is set.
+    def play_live(self, kernel: SimulatedKernel, stop: threading.Event, report: Report | None = None) -> None:
+        """Make the calls in real time, with the pauses between them, until the end or until `stop` is set.
 
-        A call that fails is told once, in one line, and the others are made; without `told` its error is raised.
+        `report` gets one line about each call that fails, once, and the others go on; without it the error is raised.
         """
         steps = self.on(kernel)
         failed: set[str] = set()
@@ -98,19 +98,19 @@ class Activity(NamedTuple):
                 try:
                     step.take(kernel, {key: value for key, value in step.options.items() if key != "at"})
                 except (OSError, ValueError) as error:
-                    if told is None:
+                    if report is None:
                         raise
                     if step.place not in failed:
                         failed.add(step.place)
-                        told(f"{self.name or 'activity'}: {step.place}: {str(error).partition(chr(10))[0]}")
+                        report(f"{self.name or 'activity'}: {step.place}: {str(error).partition(chr(10))[0]}")
             if not self.repeat:
                 return
 
 
 def load(name: str) -> Activity:
-    """Read one of the built-in activities by its name, or the activity in a file, which has a `/` or ends with .toml.
+    """Read a built-in activity by its name, or the activity in a file, whose path has a `/` or ends with .toml.
 
-    Raises ValueError, which says what there is or what is wrong with the file.
+    Raises ValueError, which names the activities or says what is wrong with the file.
     """
     if "/" not in name and not name.endswith(".toml"):
         built_in = _built_in(name)
@@ -128,14 +128,14 @@ def load(name: str) -> Activity:
 
 @lru_cache(maxsize=16)
 def _built_in(name: str) -> Activity | None:
-    """Return an activity that comes with the simulator: they never change, and each is read once."""
+    """Return a built-in activity; each is read once."""
     if name == _OPENS:
         return _read(opens(), "")
     return parse((_BUILT_IN / f"{name}.toml").read_text("utf-8"), "") if name in built_in_names() else None
 
 
 def built_in_names() -> list[str]:
-    """Return the names of the activities that come with the simulator."""
+    """Return the names of the built-in activities."""
     return sorted([_OPENS, *(path.stem for path in _BUILT_IN.glob("*.toml"))])
 
 

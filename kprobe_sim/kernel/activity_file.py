@@ -1,4 +1,4 @@
-"""The file of an activity (docs/reference/activities.md) as read from TOML: checks every key, value and range."""
+"""The file of an activity (docs/reference/activities.md) after parsing its TOML: every key, value and range is checked."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _CALL_KEYS = _BOTH | {
     "system_call",
 }
 _TIMES = 1_000_000  # that calls are made, in all
-_GREATEST = (1 << 31) - 1  # of a function's size, and of a place in it
+_GREATEST = (1 << 31) - 1  # of a function's size, and of an offset in it
 _ARGUMENTS = 64  # at most, of which six are in registers
 _OF_SYSTEM_CALL = 6
 
 
 def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Declared, ...], tuple[Step, ...], bool]:
-    """Return the functions, the steps, and whether they are repeated; `source` is the text, for the lines of errors.
+    """Return the functions, the steps, and whether they repeat; `source` is the text, for line numbers in errors.
 
-    Raises ValueError, with a line for each entry that is wrong.
+    Raises ValueError, with a line for each wrong entry.
     """
     try:
         values.only(table, _KEYS)
@@ -133,10 +133,10 @@ def _of_call(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(value: Any, what: str, most: int) -> tuple[int | str | bytes, ...]:
-    found = tuple(_argument(one) for one in values.items(value, what))
-    if len(found) > most:
-        raise ValueError(f"{what} has {len(found)} arguments, and {most} are the most")
-    return found
+    arguments = tuple(_argument(item) for item in values.items(value, what))
+    if len(arguments) > most:
+        raise ValueError(f"{what} has {len(arguments)} arguments, and {most} are the most")
+    return arguments
 
 
 def _argument(value: Any) -> int | str | bytes:
@@ -163,15 +163,15 @@ def _registers(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _memory(entry: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
-    for where, value in values.table(entry.get("memory", {}), "memory").items():
-        data = values.octets(value, f"memory at {values.cut(where, 60)}")
-        yield values.address(where, "a key of memory", len(data)), data
+    for address, value in values.table(entry.get("memory", {}), "memory").items():
+        data = values.octets(value, f"memory at {values.cut(address, 60)}")
+        yield values.address(address, "a key of memory", len(data)), data
 
 
 def _fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.table(entry.get("fields", {}), "fields").items():
         if isinstance(value, list):
-            yield name, tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
+            yield name, tuple(values.number(item, f"an element of field {values.cut(name, 60)}") for item in value)
         elif isinstance(value, str):
             yield name, value
         else:

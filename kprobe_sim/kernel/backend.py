@@ -1,4 +1,4 @@
-"""The simulator as a backend of the tracer, which `--tracefs sim:...` opens."""
+"""The simulator as a backend of the tracer: `--tracefs sim:...` opens it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from kprobe_sim.tree.files.inprocess import SimTracefs
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
-    """The tracefs of a simulated kernel that can be set to work, by an activity of that name.
+    """The tracefs of a simulated machine that an activity, called `name`, sets to work.
 
-    `told` gets a line about each call that fails while it works.  Raises ValueError for what the kernel hasn't.
+    It adds the optional capabilities `play`, `close`, `has_function`, `never_calls`, `never_fires` and `never_hits`.
+    `report` gets a line about each call of the activity that fails.  Raises ValueError for what the kernel lacks.
     """
 
     def __init__(
-        self, kernel: SimulatedKernel, activity: Activity, name: str, told: Callable[[str], None] | None = None
+        self, kernel: SimulatedKernel, activity: Activity, name: str, report: Callable[[str], None] | None = None
     ) -> None:
         super().__init__(kernel)
-        self._told = told
+        self._report = report
         self._activity = activity
         self._name = name
         self._stop = threading.Event()
@@ -40,15 +41,15 @@ class SimBackend(SimTracefs[SimulatedKernel]):
             return bool(self.kernel.machine.functions().numbers(name))
 
     def never_calls(self, function: str) -> str:
-        """Say that the machine's work never calls a function; "" if it does."""
+        """Say that the activity never calls a function; "" if it does."""
         if any(step.name == function for step in self._activity.on(self.kernel) if not step.is_event):
             return ""
         return f"the activity `{self._name}` never calls {function}"
 
     def never_fires(self, event: str) -> str:
-        """Say that the machine's work never hits a tracepoint (sched_switch) or fires an event (sched.sched_switch).
+        """Say that the activity never hits a tracepoint (sched_switch) or fires a static event (sched.sched_switch).
 
-        It says "" if it does, if there is none, and of other events.
+        Return "" if it does, if the kernel has no such tracepoint or event, and for dynamic events.
         """
         system, _, name = event.rpartition(".")
         if not system:  # a tracepoint probe stands on its stub
@@ -56,7 +57,7 @@ class SimBackend(SimTracefs[SimulatedKernel]):
                 return ""
             stub = self.never_calls(f"{STUB}{name}")
             return stub and f"{stub}, on which a t: probe stands: static events don't hit it on the simulator"
-        fired = {one for step in self._activity.on(self.kernel) for one in step.events}
+        fired = {name for step in self._activity.on(self.kernel) for name in step.events}
         if not self.kernel.statics.has(system, name) or f"{system}/{name}" in fired:
             return ""
         return f"the activity `{self._name}` never fires {event}"
@@ -71,7 +72,7 @@ class SimBackend(SimTracefs[SimulatedKernel]):
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._activity.play_live,
-                args=(self.kernel, self._stop, self._told),
+                args=(self.kernel, self._stop, self._report),
                 name="activity",
                 daemon=True,
             )
@@ -88,46 +89,45 @@ class SimBackend(SimTracefs[SimulatedKernel]):
 def open_sim(argument: str, clock: Callable[[], int] = time.monotonic_ns) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
-    KERNEL is a series, a release, or the path of a profile, which may have commas but not what looks like an option.
-    There are as many CPUs as the activity uses, if the
-    profile has fewer.  The clock is this machine's unless one is given.
+    KERNEL is a series, a release, or the path of a profile, which may contain commas but nothing like an option.  The
+    machine has at least as many CPUs as the activity uses.  `clock` gives its time in ns: by default, this machine's.
 
-    Raises ValueError for a kernel, activity or option that there isn't.
+    Raises ValueError for a kernel, activity or option that doesn't exist.
     """
-    kernel, work, name, cpus = _read(argument)
+    kernel, activity, name, cpus = _read(argument)
     simulated = SimulatedKernel(kernel, cpus=cpus, clock=clock)
-    return SimBackend(simulated, work, name, _say)
+    return SimBackend(simulated, activity, name, _say)
 
 
 def _say(failure: str) -> None:
-    """Print what Python would print of a thread's error, in one line."""
+    """Report an error of the activity's thread in one line."""
     say(f"kprobe-sim: {failure}")
 
 
 def check(argument: str) -> None:
     """Raise the ValueError that `open_sim` would."""
-    kernel, work, *_ = _read(argument)
-    if work.name:
+    kernel, activity, *_ = _read(argument)
+    if activity.name:
         open_sim(argument)
     profile.load(kernel)
 
 
 def _read(argument: str) -> tuple[str, Activity, str, int | None]:
-    """Return the kernel, its work, what that is called, and the number of its CPUs, None if that is the profile's."""
+    """Return the kernel, its activity, the name of that, and the number of CPUs; None: the profile's."""
     is_path = "/" in argument.partition(",")[0] or SUFFIX in argument
     kernel, *options = re.split(r",(?=[^,/]*=)" if is_path else ",", argument)
     cpus: int | None = None
-    activity = "opens"
+    name = "opens"
     for option in options:
-        name, _, value = option.partition("=")
-        if name == "activity" and value:
-            activity = value
-        elif name == "cpus" and re.fullmatch("0*[1-9][0-9]{0,9}", value):
+        key, _, value = option.partition("=")
+        if key == "activity" and value:
+            name = value
+        elif key == "cpus" and re.fullmatch("0*[1-9][0-9]{0,9}", value):
             cpus = int(value)
         else:
             raise ValueError(f"sim: option {option!r}: there are activity=NAME-OR-FILE and cpus=N")
-    work = load(activity)
-    needed = max(step.options["cpu"] for step in work.steps) + 1
+    activity = load(name)
+    needed = max(step.options["cpu"] for step in activity.steps) + 1
     if cpus is not None and cpus < needed:
-        raise ValueError(f"sim: activity {activity!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
-    return kernel, work, activity, cpus or (needed if needed > 1 else None)
+        raise ValueError(f"sim: activity {name!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
+    return kernel, activity, name, cpus or (needed if needed > 1 else None)

@@ -1,4 +1,4 @@
-"""The kernels that can be simulated, for programs that find them by the entry point kprobe.kernels."""
+"""The kernels that can be simulated; programs find them by the entry point kprobe.kernels."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ _VERSION = 64  # characters of one
 
 
 class RecordedKernel(NamedTuple):
-    """A kernel of which there is a profile."""
+    """A kernel that has a profile."""
 
     series: str  # the first two numbers of the version: "6.12"
     release: str  # uname -r: "6.12.117+deb13-cloud-amd64"
     flavour: str  # what follows the numbers of the release: "cloud-amd64"; "" if nothing does
-    spec: str  # what opens it, as short as it can be said: "sim:6.12", "sim:6.12-rt-amd64", "sim:RELEASE"
-    place: str  # where its profile is: "package", "data directory", "environment", or the distribution that brings it
+    spec: str  # the shortest spec that opens it: "sim:6.12", "sim:6.12-rt-amd64", "sim:RELEASE"
+    place: str  # of its profile: "package", "data directory", "environment", or the distribution that brings it
 
 
 def kernels() -> list[RecordedKernel]:
-    """Return the kernels that there are profiles of, oldest first; of those that share a name the one that it means.
+    """Return the kernels that have profiles, oldest first; where several share a name, the one that the name means.
 
-    Kernels of which little was recorded aren't among them: what isn't known of these would pass for an answer.
-
-    No profile is looked into further than needed: opening one that isn't sound raises ValueError.  A profile that
-    doesn't even say of which kernel it is is left out.
+    Sparsely recorded kernels are left out: a missing record would pass for an answer.  So are profiles that don't name
+    their kernel.  No profile is read further than that: opening a damaged one raises ValueError later.
     """
     installed = _in(profile_directories())
     own = {name: (profile.PROFILES / name, "package") for name in profile.available()}
     own |= _in(profile.profile_directories())
     named = installed | own
     names, nearer = profile.ordered(tuple(named)), profile.ordered(tuple(own))
-    found = []
+    recorded = []
     for name in names:
         path, place = named[name]
         try:
@@ -50,12 +48,12 @@ def kernels() -> list[RecordedKernel]:
         series = "{}.{}".format(*profile.version_number(version))
         flavour = flavour_of(release)
         spec = f"sim:{_shortest(name, series, flavour, nearer, names)}"
-        found.append(RecordedKernel(series, release, flavour, spec, place))
-    return found
+        recorded.append(RecordedKernel(series, release, flavour, spec, place))
+    return recorded
 
 
 def _in(directories: Sequence[tuple[str, Path]]) -> dict[str, tuple[Path, str]]:
-    """Return by release the path of each profile in some places, and the place that it is in."""
+    """Return, by release, the path and the place of each profile in these directories."""
     named: dict[str, tuple[Path, str]] = {}
     for place, directory in reversed(directories):
         named |= {name: (path, place) for name, path in profiles_in(directory).items()}
@@ -63,9 +61,9 @@ def _in(directories: Sequence[tuple[str, Path]]) -> dict[str, tuple[Path, str]]:
 
 
 def _shortest(name: str, series: str, flavour: str, nearer: tuple[str, ...], names: tuple[str, ...]) -> str:
-    """Return the first spec that means the profile of that name: its series, that with the flavour, the name.
+    """Return the shortest spec that means the profile of that name: its series, series and flavour, or the name.
 
-    A spec means one of the nearer profiles if it fits any of them.
+    If a spec fits any of the nearer profiles it means one of these.
     """
     for spec in (series, f"{series}-{flavour}"):
         if (fitting(spec, nearer) or fitting(spec, names)) == name:

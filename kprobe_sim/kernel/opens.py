@@ -1,6 +1,6 @@
-"""The activity `opens`, the default of a machine, in the form that its TOML file would be read to.
+"""The activity `opens`, the default of a machine, as it would be parsed from TOML.
 
-It is Python, as loading what reads TOML takes longer than making a kernel, and most machines have no other activity.
+It is Python because importing a TOML parser takes longer than making a kernel, and most machines need no other.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 from kprobe_sim.builds.profile import CALLED
 
 NEWEST = CALLED["open"][0]
-_HERE = 0xFFFFFF9C  # AT_FDCWD
+_AT_FDCWD = 0xFFFFFF9C
 _IDLE = "swapper/0-0"
-_PRIORITY = 120  # of a task that nobody has made nicer
+_PRIORITY = 120  # of a task without a nice value
 _INTERRUPTIBLE = 1  # TASK_INTERRUPTIBLE: it waits
 # struct open_how, as bytes: the flags, and the mode of a new file
 _READ = "00800000000000000000000000000000"  # O_LARGEFILE
@@ -22,9 +22,9 @@ _CREATE = "41020000000000009401000000000000"  # O_WRONLY | O_CREAT | O_TRUNC
 
 
 def opens() -> dict[str, Any]:
-    """Return a small server at work on a kernel since 5.6: supervise and cron open their files, a shell runs cat.
+    """Return the work of a small server on kernels since 5.6: supervise and cron open their files, a shell runs cat.
 
-    Each is woken by the time, opens its file by openat(2), and waits again.
+    A timer wakes each task; it opens its file by openat(2), and waits again.
     """
     calls = (
         _open("supervise-1689", "supervise/status.new", _CREATE, 9, 0.05),
@@ -41,16 +41,16 @@ def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[st
     return {
         "function": NEWEST,
         "task": task,
-        "args": [_HERE, path, {"hex": how}],
+        "args": [_AT_FDCWD, path, {"hex": how}],
         "returns": returns,
         "caller": "__x64_sys_openat",
         "after": after,
-        "system_call": {"name": "openat", "args": [_HERE, path, *_flags_and_mode(bytes.fromhex(how))]},
+        "system_call": {"name": "openat", "args": [_AT_FDCWD, path, *_flags_and_mode(bytes.fromhex(how))]},
     }
 
 
 def _woken(call: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return what a task does between two waits: the CPU goes from the idle task to it, and back."""
+    """Return what a task does between two waits: the CPU switches from the idle task to it, and back."""
     begin = _switch(_IDLE, call["task"], 0) | {"after": call["after"]}
     return begin, call | {"after": 0}, _switch(call["task"], _IDLE, _INTERRUPTIBLE) | {"after": 0}
 
@@ -64,12 +64,12 @@ def _switch(previous: str, following: str, state: int) -> dict[str, Any]:
 
 
 def _flags_and_mode(how: bytes) -> tuple[int, int]:
-    flags, mode = (int.from_bytes(how[at : at + 8], "little") for at in (0, 8))
+    flags, mode = (int.from_bytes(how[start : start + 8], "little") for start in (0, 8))
     return flags, mode
 
 
 def before_openat2(options: Mapping[str, Any], caller: str) -> dict[str, Any]:
-    """Return arguments of do_sys_openat2() as those of do_sys_open(); `caller` is where that is called."""
+    """Turn the options of a call of do_sys_openat2() into those of do_sys_open(), which `caller` calls."""
     dfd, path, how = options["args"]
     flags, mode = _flags_and_mode(how)
     return {**options, "args": (dfd, path, flags, mode), "caller": caller}

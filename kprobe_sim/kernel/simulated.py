@@ -28,10 +28,9 @@ from kprobe_sim.probes.kprobes import Kprobes
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.files.inprocess import SimTracefs
-from kprobe_sim.tree.files.operation import Heard
-from kprobe_sim.tree.modes import Modes
+from kprobe_sim.tree.files.operation import Listener
+from kprobe_sim.tree.modes import Modes, TreeParts
 from kprobe_sim.tree.tree import InstanceDir
-from kprobe_sim.tree.tree_parts import TreeParts
 
 if TYPE_CHECKING:
     from kprobe_sim.events.hist.files import HistFiles
@@ -46,11 +45,12 @@ if TYPE_CHECKING:
 class SimulatedKernel:
     """A kernel of the recorded build that `kernel` names: "6.1", "6.1.0-54-cloud-amd64", "" for the newest.
 
-    A path ("tests/mine.kprofile") is that of a profile, a file or a directory; or `kernel` is a loaded profile.
-    `cpus` is the number of CPUs (default: as recorded); `clock` gives the machine's time in nanoseconds (default: a
-    `VirtualClock`, which moves only when it is read), `tsc_khz` what its TSC, the trace clock x86-tsc, counts in a
-    millisecond: with 1,000,000 a count is a nanosecond, as `at` is.  Raises ValueError if there is no such profile, for
-    one that isn't sound, and for a TSC that doesn't count.  All methods may be called from any thread.
+    It may also be the path of a profile ("tests/mine.kprofile"), a file or a directory, or a loaded profile.  `cpus`
+    is the number of CPUs (default: as recorded).  `clock` gives the machine's time in nanoseconds (default: a
+    `VirtualClock`, which moves only when it is read).  `tsc_khz` is the rate of the TSC, which the trace clock x86-tsc
+    shows; at 1,000,000 it counts nanoseconds, as `at` does.  All methods may be called from any thread.
+
+    Raises ValueError for a profile that doesn't exist or is damaged, and for a TSC that doesn't count.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SimulatedKernel:
         self.cpus = machine.cpus
         self.clock = machine.clock
         self.condition = machine.condition
-        self.heard: Heard | None = None  # is told of each change that a program makes
+        self.listener: Listener | None = None  # gets each operation by which a program changes something
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
@@ -89,18 +89,18 @@ class SimulatedKernel:
         self.root = InstanceDir(self.top, parts)
         self.tracefs = SimTracefs(self)
 
-    # what few kernels need: imported when it is first asked for
+    # what few kernels need is imported when it is first used
 
     @cached_property
     def statics(self) -> Emission:
-        """What emits static events."""
+        """The emitter of static events."""
         from kprobe_sim.events.static.emission import Emission
 
         return Emission(self.instances, self._recorder)
 
     @cached_property
     def programs(self) -> ProgramHits:
-        """What programs do."""
+        """The hits of uprobes in programs."""
         from kprobe_sim.probes.hits.program_hits import ProgramHits
 
         return ProgramHits(self.instances, self.probes.uprobes, self._recorder)
@@ -114,7 +114,7 @@ class SimulatedKernel:
 
     @cached_property
     def hists(self) -> HistFiles:
-        """What trigger files do with histograms."""
+        """The histograms behind trigger and hist files."""
         from kprobe_sim.events.hist.files import HistFiles
         from kprobe_sim.events.hist.synthetic import SyntheticTargets
         from kprobe_sim.tree.trigger_file import set_filter
@@ -134,7 +134,7 @@ class SimulatedKernel:
 
     @property
     def writer(self) -> Task:
-        """The task that uses the tracefs: it marks the trace."""
+        """The task that writes to the tracefs; marks carry its pid."""
         return self.machine.writer
 
     @writer.setter
@@ -164,23 +164,22 @@ class SimulatedKernel:
     ) -> None:
         """Let a task call a function, and return from it.
 
-        `args` are the function's arguments by the calling convention (a str or bytes is put into user memory, NUL
-        after, and its address passed); `registers` sets registers by the kernel's names on top of that; `memory` is
-        mapped for the call; `stack` is the chain of return addresses from the caller outwards ("sym+0x5" or numbers),
-        `caller` its first ("__x64_sys_openat" alone: where this build calls from there); `offset` lets the task hit
-        that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,
-        `duration` the ns until the return; `within` is called between the two: what the function does.
-        `context` is common_flags and common_preempt_count of the records (default: those of a task's plain context),
-        `unwinding` the ns until the record of a stack, where `at` is given.
+        `args` are the function's arguments by the calling convention; a str or bytes is put into user memory, with a
+        NUL after it, and its address is passed.  `registers` then sets further registers by the kernel's names, and
+        `memory` is mapped for the call.  `stack` is the chain of return addresses from the caller outwards ("sym+0x5"
+        or numbers), `caller` the first of them ("__x64_sys_openat" alone: where this build calls from in there).
+        `offset` is that of the instruction that is hit instead of the entry.  `returns` None: the function doesn't
+        return.  `at` is the time of the entry in ns, and `duration` the ns until the return; `within`, what the
+        function does, is called between them.  `context` is the records' common_flags and common_preempt_count
+        (default: a task's plain context), `unwinding` the ns until the record of a stack, where `at` is given.
 
-        At the return, ax is what is returned and the registers that a function keeps (bx, bp, r12 to r15) are as
-        they were.  The others hold made-up numbers that are no addresses, unless `registers` sets
-        them.
+        At the return, ax has the result, and the registers that a function preserves (bx, bp, r12 to r15) are as they
+        were.  The others hold made-up numbers that aren't addresses, unless `registers` sets them.
 
-        Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
+        Raises ValueError for a symbol, register or CPU that the kernel lacks.
         """
         set_, mapped = dict(registers) if registers else {}, dict(memory) if memory else {}
-        words = (
+        call = Call(
             function,
             task,
             tuple(args),
@@ -197,10 +196,10 @@ class SimulatedKernel:
             context,
             unwinding,
         )
-        self.perform(tuple.__new__(Call, words), within)
+        self.perform(call, within)
 
     def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
-        """Make a call that is given as a whole."""
+        """Make a call that is given as one value."""
         with self.machine.lock:
             self.tasks[call.task.pid] = call.task
             self.hits.run(call, within)
@@ -223,24 +222,24 @@ class SimulatedKernel:
         within: Callable[[], None] | None = None,
         context: tuple[int, int] | None = None,
     ) -> None:
-        """Let a task come to an instruction of a program or library, and return from the function that begins there.
+        """Let a task reach an instruction of a program or library, and return from the function that begins there.
 
-        Uprobes at `offset` of the file `path` are hit.  `base` is where its first byte is mapped, `caller` the address
-        that the function returns to; the rest is as at `call`, but that all memory is the program's.  `returns` None:
-        the instruction is met, and nothing returns.
+        Uprobes at `offset` of the file `path` are hit.  `base` is the address where its first byte is mapped, `caller`
+        the one that the function returns to.  The other arguments are as for `call`, but all memory is the program's.
+        `returns` None: the instruction is reached, and nothing returns.
 
-        Raises ValueError for a file, register or CPU that the machine hasn't.
+        Raises ValueError for a file, register or CPU that the machine lacks.
         """
-        words = (path, offset, task, tuple(args), returns, caller, registers or {}, memory or {})
+        arguments = (path, offset, task, tuple(args), returns, caller, registers or {}, memory or {})
         with self.machine.lock:
             self.tasks[task.pid] = task
-            self.programs.run(ProgramCall(*words, base, cpu, at, duration, context), within)
+            self.programs.run(ProgramCall(*arguments, base, cpu, at, duration, context), within)
 
     def calls(self, batch: Iterable[Call]) -> None:
-        """Make many calls, one after the other: the same as `call` for each of them, and faster.
+        """Make many calls, one after the other; it does the same as `call` for each, but faster.
 
-        Nobody else gets at the kernel until the last is made, nor while the next is being thought up: a generator must
-        not wait for another thread.  Raises ValueError as `call` does; the calls before that are made.
+        The kernel is locked until the last one is made, and also while the next is computed: a generator must not wait
+        for another thread.  Raises ValueError as `call` does; by then the calls before it are made.
         """
         tasks, run = self.tasks, self.hits.run
         with self.machine.lock:
@@ -262,12 +261,12 @@ class SimulatedKernel:
     ) -> None:
         """Emit a static event: "sched/sched_switch", with values by the names in its format file.
 
-        A field without a value is zero or empty.  A string is taken for char arrays, strings of variable length and
-        char pointers (the kernel's own strings), numbers in a sequence for other arrays.  `flags` and `preempt_count`
-        are those of the record (default: what is usual for the event), `stack` the return addresses for stacktraces.
+        A field without a value is zero or empty.  Char arrays, strings of variable length and char pointers (to the
+        kernel's own strings) take a string, other arrays a sequence of numbers.  `flags` and `preempt_count` are those
+        of the record (default: usual ones for the event), `stack` has the return addresses for stack traces.
 
-        Raises ValueError for an event, field or CPU that the kernel hasn't, a value that doesn't fit, and for an event
-        whose text only the kernel's own code can make.
+        Raises ValueError for an event, field or CPU that the kernel lacks, a value that doesn't fit, and an event whose
+        text only the kernel's own code can make.
         """
         if not 0 <= cpu < self.cpus:
             raise ValueError(f"there is no CPU {cpu}")
@@ -288,18 +287,19 @@ class SimulatedKernel:
         memory: Mapping[int, bytes] | None = None,
         cpu: int = 0,
     ) -> AbstractContextManager[SystemCall]:
-        """Let a task make a system call: what the `with` block does is done within it.
+        """Let a task make a system call, within which the `with` block runs.
 
-        The events of raw_syscalls and syscalls fire at its entry and exit; functions are up to `call`.  The name is the
-        kernel's ("newfstat"); a str or bytes among `args` lies in user memory, `memory` is more of it by address.
-        `returns` None: it doesn't return; the block may set it.  Raises ValueError if there is no such system call.
+        The events of raw_syscalls and syscalls fire at its entry and exit; use `call` for the functions.  The name is
+        the kernel's ("newfstat"); a str or bytes among `args` is put into user memory, and `memory` adds to that by
+        address.  `returns` None: it doesn't return; the block may set the result.  Raises ValueError if there is no
+        such system call.
         """
         return self.life.system_call(name, task, args, returns, memory or {}, cpu)
 
     def fork(self, parent: Task, child: Task, *, flags: int = 0x1200000, cpu: int = 0) -> None:
-        """Let a task fork: its static events fire, and pid filters with event-fork follow.
+        """Let a task fork: its static events fire, and pid filters with event-fork follow the child.
 
-        `flags` are those of clone(2) (default: of fork in C libraries); the functions it calls are up to `call`.
+        `flags` are those of clone(2) (default: as fork of C libraries sets them); use `call` for the functions.
         """
         with self.condition:
             self.tasks[child.pid] = child
@@ -310,7 +310,7 @@ class SimulatedKernel:
     def exec(
         self, task: Task, filename: str | bytes, *, comm: str | bytes = "", cpu: int = 0, old_pid: int | None = None
     ) -> Task:
-        """Let a task execute a program: its static events fire; return the task under its new name.
+        """Let a task execute a program: its static events fire; return the task with its new name.
 
         `comm` is that name (default: the file's), `old_pid` the thread that called (default: the task).
         """
@@ -330,21 +330,21 @@ class SimulatedKernel:
                 instance.follow_exit(task.pid)
 
     def switch(self, previous: Task, following: Task, *, state: int = 0, cpu: int = 0) -> None:
-        """Let a CPU switch from one task to another: sched_switch; `state` is what the previous one waits in."""
+        """Let a CPU switch from one task to another: sched_switch; `state` is that of the previous task."""
         with self.condition:
             self.life.switch(previous, following, state, cpu)
 
     def threads(self, pid: int) -> list[int]:
-        """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
+        """Return the ids of those threads of a process that have done something; [] if it is unknown."""
         return self.machine.threads(pid)
 
     def add_function(self, name: str, size: int | None = None, module: str = "") -> Symbol:
-        """Have a function of that name and size in bytes; return its symbol.
+        """Declare a function of that name and size in bytes; return its symbol.
 
-        One that the recorded kernel has gets that size, at its address if it fits there, and without `size` stays as
-        it is; one that it hasn't is added (default: 256 bytes).  `module` is the one that it is in.
+        A function of the recorded kernel gets the new size, at its old address if it fits there; without `size` it
+        stays as it is.  Any other is added (default: 256 bytes).  `module` is the one that it belongs to.
 
-        Raises ValueError for a size that isn't positive, or one that moves a function on which probes stand.
+        Raises ValueError for a size that isn't positive, and for one that moves a function on which there are probes.
         """
         with self.condition:
             moved = None if size is None else self.symbols.is_moved(name, size, module)
@@ -355,36 +355,36 @@ class SimulatedKernel:
                 )
             return self.symbols.declare(name, size, module)
 
-    # EventHost: what the dynamic events ask
+    # EventHost: what the dynamic events need
 
     def compile_filter(self, event: Event, text: str) -> Predicate:
-        """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
+        """Compile a filter of an event's records; a refusal is logged, and raised as OSError."""
         from kprobe_sim.tree.filtering import compile_for
 
         return compile_for(self.top, event, text)
 
     def add_event(self, event: DynamicEvent) -> None:
-        """Give a probe event its directory: the kernel calls a function for that, which may be probed."""
+        """Give a probe event its directory, by a function of the kernel that may itself be probed."""
         self.tasks[self.writer.pid] = self.writer
         if self.hits.is_seen("tracefs_create_dir"):
             self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
 
     def remove_event(self, event: DynamicEvent) -> None:
-        """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
+        """Take a probe event out of every instance; an instance where it was ever enabled loses its trace."""
         self.instances.remove_event(event)
 
     def enable_event(self, event: DynamicEvent, on: bool) -> None:
-        """Enable or disable an event at the top, as the patch of 2009 does by itself."""
+        """Enable or disable an event in the top instance, as the patch of 2009 does on its own."""
         self.top.expand()
         self.top.file(event).enable(on)
 
     def is_busy(self, event: DynamicEvent) -> bool:
-        """True if the event is enabled in some instance."""
+        """Return True if the event is enabled in some instance."""
         return bool(self.instances.enabled(event))
 
 
 def _kprobes(gates: Gates) -> Callable[[DynEventList], Kprobes]:
-    """Return what makes the kprobes of a kernel."""
+    """Return the class of the kprobes of a kernel."""
     if not gates.first_language:
         return Kprobes
     from kprobe_sim.probes.patch_2009.kprobes import FirstKprobes

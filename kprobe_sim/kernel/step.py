@@ -13,8 +13,8 @@ from kprobe_sim.probes.hits.call import Call
 class Step(NamedTuple):
     """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
 
-    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.  `system_call`: the name of
-    the one within which it is made, and its arguments; "" for none.  `place` is where it stands in its file: "call 3".
+    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.  `system_call`: the name
+    and arguments of the system call that makes it; "" for none.  `place` is its position in the file: "call 3".
     """
 
     after: float
@@ -26,20 +26,19 @@ class Step(NamedTuple):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The static events that it fires."""
+        """The static events that the step fires."""
         if self.is_event:
             return (self.name,)
         name = self.system_call[0]
-        ways = (("enter", True), ("exit", self.options["returns"] is not None)) if name else ()
-        own = [(f"raw_syscalls/sys_{way}", f"syscalls/sys_{way}_{name}") for way, is_gone in ways if is_gone]
-        return tuple(event for both in own for event in both)
+        ends = ("enter", "exit")[: 1 + (self.options["returns"] is not None)] if name else ()
+        return tuple(event for end in ends for event in (f"raw_syscalls/sys_{end}", f"syscalls/sys_{end}_{name}"))
 
     def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
-        """Do it."""
+        """Do the step."""
         if self.is_event:
-            if self._is_wanted(kernel):
+            if self._is_enabled(kernel):
                 kernel.emit(self.name, **options)
-        elif self.system_call[0] and self._is_wanted(kernel):
+        elif self.system_call[0] and self._is_enabled(kernel):
             name, args = self.system_call
             task, returns, cpu = (options[key] for key in ("task", "returns", "cpu"))
             with kernel.system_call(name, task=task, args=args, returns=returns, cpu=cpu):
@@ -48,14 +47,14 @@ class Step(NamedTuple):
             kernel.call(self.name, **options)
 
     def check(self, kernel: SimulatedKernel) -> None:
-        """Raise ValueError for what the kernel hasn't: a function, a caller, an event, one of its fields."""
+        """Raise ValueError if the kernel lacks the function, the caller, the event or one of its fields."""
         if self.is_event:
             kernel.statics.check(self.name, self.options["fields"])
             return
         options = dict(self.options)
         kernel.hits.check(Call(self.name, **options))
 
-    def _is_wanted(self, kernel: SimulatedKernel) -> bool:
-        """False if no instance wants its static events: what emits them takes longer to import than to do all else."""
-        found = [kernel.events.static.find(*event.split("/", 1)) for event in self.events]
-        return any(self.is_event if event is None else kernel.instances.enabled(event) for event in found)
+    def _is_enabled(self, kernel: SimulatedKernel) -> bool:
+        """Return False if no instance has its static events enabled: importing their emitter would cost the most."""
+        events = [kernel.events.static.find(*event.split("/", 1)) for event in self.events]
+        return any(self.is_event if event is None else kernel.instances.enabled(event) for event in events)

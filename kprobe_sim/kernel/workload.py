@@ -1,7 +1,7 @@
 """A task that makes the traced machine do what a test says, in the simulator and in a guest.
 
-Everything a probe can see of it is known beforehand and is the same on both: its name, its user memory at `MEMORY`, the
-descriptor an open returns (3), the arguments in the registers, the call chain of the recorded kernel build.
+Whatever a probe can see of it is known beforehand and the same on both: its name, its user memory at `MEMORY`, the
+descriptor that an open returns (3), the arguments in registers, the call chain of the recorded kernel build.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.hits.call import Call
 
-MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c
+MEMORY = (
+    0x10000000  # the address of the task's data: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c
+)
 AT_FDCWD = -100
 
 _PR_SET_NAME = 15
@@ -29,12 +31,12 @@ _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
 _SIGCHLD = 17
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
-_HERE_IN_PROGRAM = (0x4013A9,)  # of the guest's task, as a compiler made it
-_HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
+_USER_STACK = (0x4013A9,)  # of the guest's task, as compiled
+_FILES = ("/", "/dev/null", "/etc/hostname")  # both machines have them
 
 
 class Workload(Protocol):
-    """A task of the traced machine; every call is one system call of it, and returns its result (or -errno)."""
+    """A task of the traced machine; each method makes one system call, and returns its result (or -errno)."""
 
     comm: str
     pid: int
@@ -53,7 +55,7 @@ class Workload(Protocol):
     def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
         """Call fadvise64(2) on a descriptor that isn't open, after putting `data` at `MEMORY`.
 
-        It is here for its registers: ksys_fadvise64_64 gets any 32 bits in %di and %cx, any 64 in %si and %dx.
+        It is useful for its registers: ksys_fadvise64_64 gets any 32 bits in %di and %cx, any 64 in %si and %dx.
         """
         ...
 
@@ -66,60 +68,60 @@ class Workload(Protocol):
         ...
 
 
-class Frames(NamedTuple):
-    """Call chains of the system calls, innermost first, and what they hand on: different in each build."""
+class Entry(NamedTuple):
+    """A function that a system call leads to, and the call chain to it, innermost first."""
 
-    openat: tuple[str, ...]
-    fork: tuple[str, ...]
-    fadvise: tuple[str, ...]
-    exit_signal: int | None  # where it stands in struct kernel_clone_args; None: it is the first argument, before 5.3
-    registers_whole: bool  # arguments of system calls are handed on with all 64 bits
-    functions: tuple[str, ...]  # that they lead to: what opens a file, makes a task and advises
+    function: str
+    chain: tuple[str, ...]
+
+
+class Entries(NamedTuple):
+    """The functions that the system calls lead to, and what they get: different in each build."""
+
+    openat: Entry
+    fork: Entry
+    fadvise: Entry
+    exit_signal: int | None  # its offset in struct kernel_clone_args; None: it is the first argument, before 5.3
+    registers_whole: bool  # system calls pass on all 64 bits of their arguments
 
     @classmethod
-    def of(cls, profile: Profile) -> Frames:
-        """Return those of a build, from its profile; raise `LookupError` if they aren't recorded."""
+    def of(cls, profile: Profile) -> Entries:
+        """Return those of a build; raise `LookupError` if its profile hasn't recorded them."""
         facts = profile.chains
         calls = ("openat", "fork", "fadvise")
-        if not facts.keys() >= set(calls):  # a build that was recorded by hand may have one of a function alone
+        if not facts.keys() >= set(calls):  # a build that was recorded by hand may have a single function's
             raise LookupError(f"no call chain of system calls is recorded for {profile.release}")
-        openat, fork, fadvise = (tuple(facts[name]) for name in calls)
-        functions = tuple(profile.called.values())
-        return cls(openat, fork, fadvise, facts.get("exit_signal"), facts["registers_whole"], functions)
+        chains = (tuple(facts[name]) for name in calls)
+        openat, fork, fadvise = map(Entry, profile.called.values(), chains)
+        return cls(openat, fork, fadvise, facts.get("exit_signal"), facts["registers_whole"])
 
 
 class SimulatedWorkload:
-    """The task on a simulated kernel; raise `LookupError` if no call chain is recorded for its build."""
+    """The task on a simulated kernel.  Raises `LookupError` if no call chain is recorded for its build."""
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self.comm = "workload"
         self.pid = 100
         self._kernel = kernel
         self._name: str | bytes = self.comm
-        self._frames = Frames.of(kernel.profile)
+        self._entries = Entries.of(kernel.profile)
         self._children = self.pid
 
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
         name = os.fsencode(path)
         result = _opened(os.fsdecode(name), flags, dfd)
-        function = self._frames.functions[0]
+        entry = self._entries.openat
         memory = {MEMORY: name + b"\0"}
         arguments: tuple[int, ...] = (dfd & 0xFFFFFFFF, MEMORY)
-        if function == "do_sys_open":
+        if entry.function == "do_sys_open":
             arguments, kernel_memory = (*arguments, flags | _LARGEFILE, mode & 0xFFFF), {}
         else:
             how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
             arguments, kernel_memory = (*arguments, _KERNEL_STACK), {_KERNEL_STACK: how}
         for _ in range(repeat):
             with self._system_call("openat", (dfd, MEMORY, flags, mode), result, memory):
-                self._enter(
-                    function,
-                    arguments,
-                    result,
-                    self._frames.openat,
-                    memory | kernel_memory,
-                    {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
-                )
+                registers = {"di": dfd & _ULONG_MAX} if self._entries.registers_whole else {}
+                self._enter(entry, arguments, result, memory | kernel_memory, registers)
             if result >= 0:
                 with self._system_call("close", (result,), 0):
                     pass
@@ -127,19 +129,18 @@ class SimulatedWorkload:
 
     def fork(self) -> int:
         self._children += 1
-        place = self._frames.exit_signal
-        arguments = (_SIGCHLD,) if place is None else (_KERNEL_STACK,)
+        offset = self._entries.exit_signal
+        arguments = (_SIGCHLD,) if offset is None else (_KERNEL_STACK,)
         task, child = self._task, self._task._replace(pid=self._children)
-        memory = {} if place is None else {_KERNEL_STACK: struct.pack("<i", _SIGCHLD).rjust(place + 4, b"\0")}
+        memory = {} if offset is None else {_KERNEL_STACK: struct.pack("<i", _SIGCHLD).rjust(offset + 4, b"\0")}
         with self._system_call("fork", (), self._children) as call:
             self._enter(
-                self._frames.functions[1],
+                self._entries.fork,
                 arguments,
                 self._children,
-                self._frames.fork,
                 memory,
-                # a signal isn't apart from the flags where it isn't apart from the arguments
-                within=lambda: self._kernel.fork(task, child, flags=_SIGCHLD if place is None else 0),
+                # where the signal has no field of its own, it is part of the flags
+                within=lambda: self._kernel.fork(task, child, flags=_SIGCHLD if offset is None else 0),
             )
         with self._system_call("wait4", (self._children,), self._children):
             self._kernel.life.wait(task, child.pid)
@@ -149,15 +150,14 @@ class SimulatedWorkload:
         return self._children
 
     def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
-        whole = _ULONG_MAX
-        registers = (fd & 0xFFFFFFFF, offset & whole, length & whole, advice & 0xFFFFFFFF)
-        function = self._frames.functions[2]
-        # the system call itself, which returns a long, before 4.18; then an int: the upper half of %ax is zero
-        result = -errno.EBADF & (0xFFFFFFFF if function.startswith("ksys_") else whole)
+        mask, entry = _ULONG_MAX, self._entries.fadvise
+        arguments = (fd & 0xFFFFFFFF, offset & mask, length & mask, advice & 0xFFFFFFFF)
+        # before 4.18 the system call itself, which returns a long; then an int: the upper half of %ax is zero
+        result = -errno.EBADF & (0xFFFFFFFF if entry.function.startswith("ksys_") else mask)
         memory = {MEMORY: data} if data else {}
-        exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
+        registers = {"di": fd & mask, "cx": advice & mask} if self._entries.registers_whole else {}
         with self._system_call("fadvise64", (fd, offset, length, advice), -errno.EBADF, memory):
-            self._enter(function, registers, result, self._frames.fadvise, memory, exact)
+            self._enter(entry, arguments, result, memory, registers)
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:
@@ -174,14 +174,14 @@ class SimulatedWorkload:
         returns: int,
         returned: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Call a function as it was seen to be called on a real kernel: all that a probe can see was recorded.
+        """Call a function as a real kernel was seen to call it: whatever a probe can see was recorded.
 
-        `returned` are registers at the return.
+        `returned` are the registers at the return.
         """
         self._kernel.perform(
             Call(
                 function,
-                Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM),
+                self._task,
                 returns=returns,
                 registers=dict(registers),
                 memory=dict(memory),
@@ -195,7 +195,7 @@ class SimulatedWorkload:
 
     @property
     def _task(self) -> Task:
-        return Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM)
+        return Task(self.pid, self._name, user_stack=_USER_STACK)
 
     def _system_call(
         self, name: str, args: Sequence[int], returns: int, memory: Mapping[int, bytes] | None = None
@@ -204,29 +204,20 @@ class SimulatedWorkload:
 
     def _enter(
         self,
-        function: str,
-        arguments: Sequence[int],
+        entry: Entry,
+        arguments: tuple[int, ...],
         result: int,
-        chain: tuple[str, ...],
         memory: dict[int, bytes],
-        registers: Mapping[str, int] | None = None,
+        registers: Mapping[str, int] = MappingProxyType({}),
         within: Callable[[], None] | None = None,
     ) -> None:
-        call = Call(
-            function,
-            self._task,
-            tuple(arguments),
-            result,
-            registers=dict(registers or {}),
-            memory=memory,
-            stack=chain,
-            returned={},
-        )
+        function, chain = entry
+        call = Call(function, self._task, arguments, result, "", dict(registers), memory, chain, returned={})
         self._kernel.perform(call, within)
 
 
 def _opened(path: str, flags: int, dfd: int) -> int:
-    if path in _HERE or flags & os.O_CREAT:
+    if path in _FILES or flags & os.O_CREAT:
         return 3
     return -errno.EBADF if path and not path.startswith("/") and dfd != AT_FDCWD else -errno.ENOENT
 
@@ -234,5 +225,5 @@ def _opened(path: str, flags: int, dfd: int) -> int:
 def open_workload(tracefs: Any) -> SimulatedWorkload:
     """Return the task on the simulated kernel under a tracefs (entry point group kprobe.workload)."""
     workload = SimulatedWorkload(tracefs.kernel)
-    tracefs.kernel.tasks[workload.pid] = Task(workload.pid, workload.comm)  # it lives before it does something
+    tracefs.kernel.tasks[workload.pid] = Task(workload.pid, workload.comm)  # it exists before it does anything
     return workload

@@ -1,4 +1,4 @@
-"""The fixtures."""
+"""The fixtures: each tracefs in the state of a freshly booted kernel, and what tests use on it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
+from .item_hooks import reports, unsupported
 from .options import SIMULATOR_ONLY, checks_clean, full_spec, kind, specs
-from .reporting import reports, unsupported
 
 if TYPE_CHECKING:
     from kprobe import Tracer
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
 _HYGIENE = pytest.StashKey["Hygiene"]()
-_STILL = {"sys_kernel_tracing", "simulated_machine"}  # with them the machine's time moves only when it is looked at
+_STILL = {"sys_kernel_tracing", "simulated_machine"}  # with these the machine's time moves only when it is read
 
 
 @pytest.fixture
 def tracefs_spec(tracefs_backend: Backend) -> str:
-    """The backend spec that this test runs on: "sim:6.1"."""
+    """The spec of the backend that this test runs on: "sim:6.1"."""
     return tracefs_backend.spec
 
 
 @pytest.fixture(scope="session")
 def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """The backend of one spec, which is opened when a test needs it."""
+    """The backend of one spec; it is opened when a test first needs it."""
     with _real_files():
         from kprobe.tracefs.backends import open_tracefs
         from kprobe_sim.pytest_plugin.machines import Backend
@@ -44,19 +44,20 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 @pytest.fixture
 def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterator[Tracefs]:
-    """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
+    """A tracefs as the kernel has it after boot, on each backend that was asked for."""
     node, spec = request.node, tracefs_backend.spec
     module = node.getparent(pytest.Module) or request.session
-    if tracefs_backend.module is not module:  # a fixture of each module would cost each test of it
+    if tracefs_backend.module is not module:  # a module-scoped fixture would cost every test something
         tracefs_backend.module = module
         module.addfinalizer(tracefs_backend.end_module)
     own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     with _real_files():
         from kprobe_sim.pytest_plugin.machines import Unusable
         from kprobe_sim.pytest_plugin.unsupported import REASON
+        from kprobe_sim.tree.files.capabilities import Capabilities
 
         try:
-            # a guest may have to be waited for, and says so on standard error
+            # a guest may keep the test waiting, and says so on standard error
             with _uncaptured(request.config) if kind(spec) == "vm" else contextlib.nullcontext():
                 fresh = tracefs_backend.fresh(node.nodeid, own=own, still=bool(_STILL & set(request.fixturenames)))
         except Unusable as error:
@@ -76,20 +77,18 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
     )
     yield fresh
     with _real_files():
-        left = "" if hygiene is None else hygiene.told(() if kind(spec) == "sim" else fresh.touched())
-    if kind(spec) == "sim":
-        close = getattr(fresh, "close", None)
-        if close is not None:
-            close()
+        left = "" if hygiene is None else hygiene.report(() if kind(spec) == "sim" else fresh.touched())
+    if kind(spec) == "sim" and (close := Capabilities(fresh).close) is not None:
+        close()
     if left:
         pytest.fail(left, pytrace=False)
 
 
 @pytest.fixture
 def check_clean(tracefs: Tracefs, request: pytest.FixtureRequest) -> Hygiene:
-    """Fails the test if it leaves anything in `tracefs`; with `check_clean.begin()` what is there by now is others'."""
-    found: Hygiene = request.node.stash[_HYGIENE]
-    return found
+    """Fails the test if it leaves anything in `tracefs`, not counting what `check_clean.begin()` finds."""
+    hygiene: Hygiene = request.node.stash[_HYGIENE]
+    return hygiene
 
 
 @pytest.fixture
@@ -103,23 +102,23 @@ def tracer(tracefs: Tracefs) -> Tracer:
 
 @pytest.fixture
 def kernel(tracefs: Tracefs, tracefs_backend: Backend) -> SimulatedKernel:
-    """The simulated kernel under `tracefs`; a test that asks for it is skipped on every other backend."""
-    if not tracefs_backend.is_simulated:  # of a test that asks for it when it runs
+    """The simulated kernel under `tracefs`; every other backend skips the test."""
+    if not tracefs_backend.is_simulated:  # a test may ask for the fixture only when it runs
         pytest.skip(SIMULATOR_ONLY)
-    found: SimulatedKernel = tracefs.kernel  # type: ignore[attr-defined]  # only the simulator's has it
-    return found
+    simulated: SimulatedKernel = tracefs.kernel  # type: ignore[attr-defined]  # only the simulator's has it
+    return simulated
 
 
 @pytest.fixture
 def trace_text(request: pytest.FixtureRequest) -> TraceText:
     """A text of the corpus; `trace_text.check(read)` holds a parser to it: docs/guides/readers.md."""
-    found: TraceText = request.param
-    return found
+    text: TraceText = request.param
+    return text
 
 
 @pytest.fixture
 def sys_kernel_tracing(kernel: SimulatedKernel) -> Iterator[SimulatedKernel]:
-    """The kernel, whose files code of this process finds at /sys/kernel/tracing, during the test."""
+    """The kernel; during the test, code of this process finds its files at /sys/kernel/tracing."""
     from kprobe_sim.expose import patched
 
     with patched(kernel) as simulated:
@@ -128,7 +127,7 @@ def sys_kernel_tracing(kernel: SimulatedKernel) -> Iterator[SimulatedKernel]:
 
 @pytest.fixture
 def simulated_machine(kernel: SimulatedKernel, fs: Any) -> Iterator[SimulatedKernel]:
-    """The same in a whole fake machine, in pyfakefs' `fs`: with the rest of /proc, and places for locks and logs."""
+    """The same in a whole fake machine, in pyfakefs' `fs`: with the rest of /proc, directories for locks and logs."""
     with _real_files():
         from kprobe_sim.expose import patched
     with patched(kernel, fs=fs) as simulated:
@@ -137,32 +136,32 @@ def simulated_machine(kernel: SimulatedKernel, fs: Any) -> Iterator[SimulatedKer
 
 @pytest.fixture
 def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
-    """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
+    """A task of the traced machine that opens files, forks … on the test's behalf; its name and pid are known."""
     with _real_files():
         from kprobe_text.entry_points import find
 
-        found = find("kprobe.workload", kind(tracefs_backend.spec))
-        if found is None:
+        maker = find("kprobe.workload", kind(tracefs_backend.spec))
+        if maker is None:
             spec = tracefs_backend.spec
             raise pytest.UsageError(f"no workload for --tracefs {spec}: a simulator or a guest is needed")
-        task: Workload = found.load()(tracefs_backend.opened or tracefs)
+        task: Workload = maker.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
 
 
 def _hygiene(request: pytest.FixtureRequest, backend: Backend, tracefs: Any) -> Hygiene:
-    """Return what looks after a tracefs from now on."""
+    """Return what watches a tracefs from now on."""
     with _real_files():
         from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
-        found = request.node.stash[_HYGIENE] = Hygiene(tracefs)
+        hygiene = request.node.stash[_HYGIENE] = Hygiene(tracefs)
     owner = tracefs.kernel if backend.is_simulated else tracefs
-    owner.heard = found.hear
-    return found
+    owner.listener = hygiene.hear
+    return hygiene
 
 
 def _spec(request: pytest.FixtureRequest) -> str:
-    """Return the spec that a test has; one that pytest makes no copies of has the only one that there is."""
+    """Return the spec of a test; one that pytest can't parametrize gets the only spec of the run."""
     given = getattr(request, "param", None)
     if given is not None:
         return str(given)
@@ -170,14 +169,14 @@ def _spec(request: pytest.FixtureRequest) -> str:
     if len(every) > 1:
         raise pytest.UsageError(
             f"this test runs on one tracefs, and there are {', '.join(every)}: pytest runs a test on each of several "
-            "if it is no method of unittest.TestCase and has the fixture among its arguments or in usefixtures()"
+            "if it is not a method of unittest.TestCase and has the fixture among its arguments or in usefixtures()"
         )
     return every[0]
 
 
 @contextlib.contextmanager
 def _real_files() -> Iterator[None]:
-    """Let code of ours see the real files, if pyfakefs has put others there: an import within it has its files."""
+    """Let our code see the real files while pyfakefs is in use: an import would else read the fake ones."""
     module = sys.modules.get("pyfakefs.fake_filesystem_unittest")
     patcher = None if module is None else module.Patcher.PATCHER
     if patcher is None or not getattr(patcher, "_patching", True):
@@ -192,7 +191,7 @@ def _real_files() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncaptured(config: pytest.Config) -> Iterator[None]:
-    """Let what is printed on standard error be seen, on lines of its own, though pytest captures it."""
+    """Show what is printed on standard error, on lines of its own, although pytest captures it."""
     manager = config.pluginmanager.getplugin("capturemanager")
     with contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled():
         beside: Any = _Beside(config.pluginmanager.getplugin("terminalreporter"), sys.stderr)
@@ -201,14 +200,14 @@ def _uncaptured(config: pytest.Config) -> Iterator[None]:
 
 
 class _Beside:
-    """Standard error beside pytest's own report, in which a line may be begun."""
+    """Standard error that first ends a line that pytest's own report has begun."""
 
     def __init__(self, reporter: Any, out: TextIO) -> None:
         self._reporter = reporter
         self._out = out
 
     def write(self, text: str) -> int:
-        if self._reporter is not None:  # there is none in the workers of pytest-xdist
+        if self._reporter is not None:  # pytest-xdist's workers have none
             self._reporter.ensure_newline()
         return self._out.write(text)
 
@@ -216,5 +215,5 @@ class _Beside:
         self._out.flush()
 
     def isatty(self) -> bool:
-        """False: nothing may be written over pytest's lines."""
+        """Return False: nothing may overwrite pytest's lines."""
         return False

@@ -1,4 +1,4 @@
-"""The table at the end of a run on several tracefs: the tests whose results differ on one, and counts."""
+"""The table at the end of a run on several tracefs: the tests whose results differ, and counts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from .options import SIMULATOR_ONLY
+
 __all__ = ["KernelTable"]
 
-SIMULATOR_ONLY = "simulator only"
 _ABSENT = "-"
 _ORDER = ("passed", "failed", "error", "guest failed", "skipped", "xfailed", "xpassed")
 
 
 class KernelTable:
-    """How each test came out on each tracefs; `specs` are their names in the tests' ids, in the order of the columns.
+    """The result of each test on each tracefs; `specs` are their names in the tests' ids, in the order of the columns.
 
-    A test that isn't for a tracefs doesn't differ there.  With pytest-xdist the process that shows the reports has one.
+    A test that doesn't run on a tracefs doesn't differ there.  With pytest-xdist the main process has this table.
     """
 
     def __init__(self, specs: Sequence[str]) -> None:
@@ -28,16 +29,15 @@ class KernelTable:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         start = report.nodeid.find("[")
-        found = self._part.search(report.nodeid, max(start, 0))
-        if start < 0 or found is None:
+        spec = self._part.search(report.nodeid, max(start, 0))
+        if start < 0 or spec is None:
             return
         outcome = _outcome(report)
-        rest = (
-            (report.nodeid[start + 1 : found.start()] + report.nodeid[found.end() : -1]).replace("--", "-").strip("-")
-        )
-        test = report.nodeid[:start] + (f"[{rest}]" if rest else "")
+        others = report.nodeid[start + 1 : spec.start()] + report.nodeid[spec.end() : -1]  # the test's other parameters
+        others = others.replace("--", "-").strip("-")
+        test = report.nodeid[:start] + (f"[{others}]" if others else "")
         if outcome:
-            self._outcomes.setdefault(test, {})[found[0]] = outcome
+            self._outcomes.setdefault(test, {})[spec[0]] = outcome
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self._outcomes:
@@ -56,7 +56,7 @@ class KernelTable:
 
 
 def _outcome(report: Any) -> str:
-    """Return what a report makes of its test; "" for one that says nothing."""
+    """Return a test's result by one of its reports; "" if that doesn't decide it."""
     if report.failed and getattr(report, "guest_fault", None) is not None:
         return "guest failed"
     if report.failed:

@@ -1,4 +1,4 @@
-"""The report of a pytest run on its machines: which failed, and which tests left them unfit for others."""
+"""The report of a pytest run on its machines: those that failed, and the tests that left them unusable."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _TESTS_FAILED = 1  # pytest's exit status
 
 
 class MachineReports:
-    """The machines that failed in this run or had to be replaced, its workers' included.
+    """The machines that failed or had to be replaced, including those of pytest-xdist's workers.
 
-    A worker's notes come to the process that shows them with the reports of tests, as the reports' attributes.
+    A worker sends its notes to the main process as attributes of the tests' reports.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class MachineReports:
         self._noted: list[tuple[str, str]] = []
 
     def note(self, test: str, left: str) -> None:
-        """Note what a test left that can't be undone; it goes with the next report."""
+        """Note what a test left that can't be undone, for the next report."""
         self._noted.append((test, left))
 
     def add_to(self, report: Any) -> None:
-        """Give a report what was noted since the last."""
+        """Attach to a report what was noted since the last one."""
         if self._noted:
             report.left_by_tests = self._noted
             self._noted = []
@@ -43,7 +43,7 @@ class MachineReports:
                 self._statuses.append(fault[1])
 
     def pytest_sessionfinish(self, session: Any) -> None:
-        """If nothing failed but machines, the status is that which `kprobe-vm run` has then."""
+        """Exit with the status of `kprobe-vm run` if nothing but machines failed."""
         if self._statuses and not self._others and session.exitstatus == _TESTS_FAILED:
             session.exitstatus = self._statuses[0]
 

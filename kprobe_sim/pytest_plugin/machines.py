@@ -1,4 +1,4 @@
-"""The backend that a pytest run tests on: opened late, closed early, and reported once if it isn't available."""
+"""The backend of one spec: opened late, closed early, and reported once if it isn't available."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from kprobe_sim.kernel.backend import open_sim
 from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.tree.files.capabilities import Capabilities
 
 from .pristine import Pristine
 
@@ -25,11 +26,11 @@ class Unusable(Exception):
 class Backend:
     """What one `--tracefs` spec names.
 
-    A simulator is made anew for each test.  What has a method `renew` (a guest) is had anew for each test module, or
-    each test that wants its own; anything else stays, and is put back into its state after each test.  `note` is called
-    with the name of a test that left what can't be undone, and with what that is.
+    Each test gets a new simulator.  A tracefs that can be renewed (a guest's) is renewed for each test module, and for
+    each test that wants its own.  Any other stays, and is restored after each test.  `note` is called with the name of
+    a test that left what can't be undone, and with what that is.
 
-    `module` is the test module that calls `end_module` at its end.
+    `module` is the test module whose end calls `end_module`.
     """
 
     def __init__(
@@ -46,13 +47,13 @@ class Backend:
         self._is_own = False  # the last test had a machine of its own
         self._pristine: Pristine | None = None
         self._failure = ""
-        self.absent: dict[str, str] | None = None  # what this kernel lacks, once a test has asked (unsupported.py)
+        self.absent: dict[str, str] | None = None  # what this kernel lacks, filled in by unsupported.py
 
     def fresh(self, test: str = "", *, own: bool, still: bool = False) -> Any:
-        """Return a pristine tracefs for a test, which is named if it leaves what can't be undone.
+        """Return a pristine tracefs for a test, which `note` names if it leaves what can't be undone.
 
-        With `own` no other test has used that machine or will, if it can be had anew.  With `still` a simulated
-        machine's time moves only when it is looked at.
+        With `own` no other test uses the same machine, if that can be renewed.  With `still` a simulated machine's time
+        moves only when it is read.
         """
         if self.is_simulated:
             return self._open(_open_still if still else self._open_tracefs)
@@ -62,11 +63,7 @@ class Backend:
         self._user = test
         self._is_own = own
         self._pristine = None
-        opened = (
-            self._open(self._open_tracefs)
-            if self._opened is None or not hasattr(self._opened, "renew")
-            else self._renew()
-        )
+        opened = self._open(self._open_tracefs) if Capabilities(self._opened).renew is None else self._renew()
         pristine = Pristine(opened)
         if pristine.is_in_use():
             raise Unusable(f"--tracefs {self.spec}: somebody traces there; tests would end their work")
@@ -74,23 +71,23 @@ class Backend:
         return pristine
 
     def end_module(self) -> None:
-        """End what the next test module mustn't see."""
+        """Close or restore what the next test module must find in its first state."""
         self.module = None
-        if hasattr(self._opened, "renew"):
+        if Capabilities(self._opened).renew is not None:
             self._end()
         elif self._pristine is not None:
             self._undone()
 
     @property
     def opened(self) -> Any:
-        """The guest's tracefs, or what else stays for more than a test, without notes of what is done; else None."""
+        """The tracefs under the pristine one, if it lasts for more than one test; None for a simulator."""
         return self._opened
 
     def release(self, tracefs: Any) -> str:
         """Return the release of the kernel under a tracefs that `fresh` gave."""
         if self.is_simulated:
             return str(tracefs.kernel.release)
-        machine = getattr(self._opened, "machine", None)
+        machine = Capabilities(self._opened).machine
         return str(os.uname().release if machine is None else machine.release)
 
     def __enter__(self) -> Backend:
@@ -100,34 +97,33 @@ class Backend:
         self._end()
 
     def _undone(self) -> bool:
-        """Put the tracefs back into its state; return whether that could be done, else it is of no more use."""
+        """Restore the tracefs; return False if it can't be restored, and so not be used again."""
         assert self._pristine is not None
         try:
             left = "; ".join(self._pristine.reset())
-        except Exception as error:  # a machine that died of it, or a kernel that answers as none was seen to
+        except Exception as error:  # the machine may have died, or the kernel may give an answer that no other does
             left = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         if not left:
             return True
         self._note(self._user, left)
         self._pristine = None
-        if not hasattr(self._opened, "renew"):
+        if Capabilities(self._opened).renew is None:
             self._failure = f"--tracefs {self.spec} can't be used any more: {self._user} left there: {left}"
         return False
 
     def _must_renew(self, own: bool) -> bool:
-        if not hasattr(self._opened, "renew"):
-            return False
-        return own or self._is_own or not self._opened.is_alive
+        offered = Capabilities(self._opened)
+        return offered.renew is not None and (own or self._is_own or not offered.is_alive)
 
     def _open(self, open_tracefs: Callable[[str], Any]) -> Any:
         if self._failure:
-            raise Unusable(self._failure)  # it is as it was, and may take its time to tell
+            raise Unusable(self._failure)  # a second attempt would fail the same way, and may be slow
         try:
             opened = open_tracefs(self.spec)
         except Exception as error:
             self._failure = f"--tracefs {self.spec} was asked for and can't run: {error}"
             raise Unusable(self._failure) from error
-        except BaseException:  # the test's time is up: each of the others would wait as long
+        except BaseException:  # the test's time is up; the other tests would wait as long
             self._failure = f"--tracefs {self.spec} was asked for and didn't come up while {self._user} waited for it"
             raise
         if not self.is_simulated:
@@ -144,6 +140,5 @@ class Backend:
         self._pristine = None
         if self._is_open:
             self._is_open = False
-            close = getattr(self._opened, "close", None)
-            if close is not None:
+            if (close := Capabilities(self._opened).close) is not None:
                 close()

@@ -1,4 +1,4 @@
-"""The options of the plugin, and what they say: specs of tracefs, and how long a test may wait."""
+"""The options of the plugin, and their values: specs of tracefs, and how long a test may wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="SPEC",
         help="where to run tests that ask for a tracefs; may be given several times: sim (the default), sim:6.1, "
-        "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local; without it $KPROBE_TRACEFS counts",
+        "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local; the default is $KPROBE_TRACEFS",
     )
     group.addoption(
         "--kprobe-timeout",
@@ -37,21 +37,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kprobe-check-clean",
         action="store_true",
-        help="fail each test that leaves anything in its tracefs, or takes away what wasn't its own",
+        help="fail each test that leaves anything in its tracefs, or removes what wasn't its own",
     )
     parser.addini(CLEAN, "true: as --kprobe-check-clean does", type="bool", default=False)
-    group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of those that are installed")
-    for what in ("kernels", "scenarios"):
+    group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of the installed ones")
+    for name in ("kernels", "scenarios"):
         group.addoption(
-            f"--trace-{what}",
+            f"--trace-{name}",
             default="",
             metavar="LIST",
-            help=f"only texts of these {what} for trace_text, with commas between; * stands for any text",
+            help=f"only texts of these {name} for trace_text, separated by commas; * stands for any text",
         )
 
 
 def limit(node: pytest.Item | pytest.Session) -> float | None:
-    """Return how many seconds a test may wait for a trace, None for ever."""
+    """Return how many seconds a test may wait for a trace; None: for ever."""
     given = node.config.getoption("kprobe_timeout")
     marker = node.get_closest_marker("kprobe_timeout")
     if marker is not None and marker.args:
@@ -60,16 +60,16 @@ def limit(node: pytest.Item | pytest.Session) -> float | None:
     try:
         return float(text) or None
     except ValueError:
-        raise pytest.UsageError(f"kprobe_timeout: {text!r} is no number of seconds") from None
+        raise pytest.UsageError(f"kprobe_timeout: {text!r} is not a number of seconds") from None
 
 
 def specs(config: pytest.Config) -> list[str]:
-    """Return where tests run that ask for a tracefs: `--tracefs`, else $KPROBE_TRACEFS, else the simulator."""
+    """Return the specs to test on: those of `--tracefs`, else $KPROBE_TRACEFS, else the simulator."""
     return list(config.getoption("tracefs")) or [os.environ.get(_VARIABLE) or "sim"]
 
 
 def source(config: pytest.Config) -> str:
-    """Return what named the specs: an option or a variable."""
+    """Return the option or variable that the specs came from."""
     return "--tracefs " if config.getoption("tracefs") else f"{_VARIABLE}="
 
 
@@ -90,7 +90,7 @@ def full_spec(spec: str) -> str:
 
 
 def checks_clean(node: pytest.Item) -> bool:
-    """Return whether a test has to leave its tracefs as it was: the nearest marker says so, else an option."""
+    """Return whether a test must leave its tracefs as it was: the nearest marker decides, else the options."""
     marker = node.get_closest_marker("check_clean")
     if marker is not None:
         return bool(marker.args[0]) if marker.args else True

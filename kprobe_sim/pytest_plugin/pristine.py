@@ -1,7 +1,7 @@
 """A real kernel's tracefs, restored before each test.
 
-The order is that of the kernel's own selftests (tracing off, triggers, filters, events, probes, the rest, tracing on),
-but only what has changed is written, so that it takes tens of milliseconds and not a minute.
+The order is that of the kernel's own selftests (tracing off, triggers, filters, events, probes, the rest, tracing on).
+Only what has changed is written, so that it takes tens of milliseconds and not a minute.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from kprobe_sim.tree.files.operation import Heard, listened
+from kprobe_sim.tree.files.capabilities import Capabilities
+from kprobe_sim.tree.files.operation import Listener, notify
 from kprobe_sim.tree.leftovers.events import Events
 from kprobe_sim.tree.leftovers.texts import names, read_each
 from kprobe_sim.tree.leftovers.values import Values
@@ -24,18 +25,19 @@ _OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may ch
 class Pristine:
     """A tracefs that notes what is written through it, and undoes it with `reset`.
 
-    A tracefs that can be had anew (it has a method `renew`: a guest) is all the tests' own: every instance that they
-    made is removed, by whatever way.  It may have `surroundings()`: an object with `undo() -> list[str]`, for what is
-    not in the tracefs, and `filtered() -> list[str]`, the filters that are set.  That, and what can be found only by
-    reading hundreds of files, is looked at after tests that took hold of the machine, and on any other tracefs.
+    A tracefs that can be renewed (a guest's) belongs to the tests alone: `reset` removes every instance that is new
+    there, however it was made.  A test that takes the `machine` can change anything by it.  Only after such a test, and
+    on a tracefs that others use too, does `reset` restore the surroundings and read the hundreds of files that it takes
+    to find every filter.
     """
 
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
-        self._is_owned = hasattr(tracefs, "renew")
-        self._is_taken = False  # the machine was, by which anything can be done
-        self.heard: Heard | None = None  # is told of what is changed through this
-        self.refused: tuple[OSError, bytes] | None = None  # the last write that was, and what was written
+        offered = Capabilities(tracefs)
+        self._is_owned = offered.renew is not None
+        self._is_taken = False  # a test has taken the machine
+        self.listener: Listener | None = None  # gets each operation that changes something
+        self.refused: tuple[OSError, bytes] | None = None  # the last write that was refused, and its data
         self._open: list[Any] = []
         self._touched: dict[str, None] = {}
         self._instances: dict[str, None] = {}
@@ -43,14 +45,12 @@ class Pristine:
         self._values = Values(tracefs, owned=self._is_owned)
         self._events = Events(tracefs)
         self._has_errors = tracefs.exists("error_log")  # since 5.2
-        around = getattr(tracefs, "surroundings", None)
-        self._surroundings = around() if around is not None else None
+        self._surroundings = None if offered.surroundings is None else offered.surroundings()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._tracefs, name)
-        if name == "machine":
-            self._is_taken = True
-        return found
+        value = getattr(self._tracefs, name)
+        self._is_taken = self._is_taken or name == "machine"
+        return value
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Write as the tracefs below does."""
@@ -59,11 +59,11 @@ class Pristine:
             self._tracefs.write(path, data, truncate=truncate)
         except OSError as error:
             self.refused = error, data
-            listened(self.heard, "open" if truncate and not data else "write", path, data, error)
+            notify(self.listener, "open" if truncate and not data else "write", path, data, error)
             raise
         if truncate:
-            listened(self.heard, "open", path)
-        listened(self.heard, "write", path, data)
+            notify(self.listener, "open", path)
+        notify(self.listener, "write", path, data)
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> Any:
         """Open as the tracefs below does; `reset` closes what a failed test left open."""
@@ -71,9 +71,9 @@ class Pristine:
             self._note(path)
         handle = self._tracefs.open(path, flags)
         if flags & os.O_TRUNC:
-            listened(self.heard, "open", path)
+            notify(self.listener, "open", path)
         self._open.append(handle)
-        return BoundedFile(handle, self, path) if self._is_owned else handle  # this machine's handles know no timeout
+        return BoundedFile(handle, self, path) if self._is_owned else handle  # this machine's have no timeout
 
     def stream(self, path: str) -> Any:
         """Stream as the tracefs below does."""
@@ -85,19 +85,19 @@ class Pristine:
         """Make a directory (an instance)."""
         self._tracefs.mkdir(path)
         self._instances[path] = None
-        listened(self.heard, "mkdir", path)
+        notify(self.listener, "mkdir", path)
 
     def touched(self) -> list[str]:
-        """Return the paths that were written, and, if the machine was at hand, the filters that are set."""
+        """Return the paths that were written and, if a test has taken the machine, those of all set filters."""
         return [*self._touched, *(self._filtered() if self._is_taken else ())]
 
     def is_in_use(self) -> bool:
-        """Return whether somebody traces here: a probe, an enabled event or a tracer that isn't nop."""
+        """Return whether somebody traces here: there is a probe, an enabled event, or a tracer other than nop."""
         in_use = read_each(self._tracefs, [*self._events.lists, "set_event"])
         return any(in_use.values()) or self._tracefs.read("current_tracer") != b"nop\n"
 
     def reset(self) -> list[str]:
-        """Undo everything, in the order of the kernel's selftests; return in words what can't be undone."""
+        """Undo everything; return in words what can't be undone."""
         tracefs, touched = self._tracefs, list(self._touched)
         everywhere = self._is_taken or not self._is_owned
         left = []

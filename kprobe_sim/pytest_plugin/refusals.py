@@ -1,4 +1,4 @@
-"""The report of a test that failed by a refusal: the kernel's own words, and no frames of ours above them."""
+"""The report of a test that a refusal failed: with the kernel's own words, and without our frames."""
 
 from __future__ import annotations
 
@@ -7,35 +7,33 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["noted", "told"]
+__all__ = ["add_reason", "without_our_frames"]
 
-# explains(tracefs, path, command): what the kernel says of a refused command, "" if nothing
+# explain(tracefs, path, command): the kernel's words about a refused command, "" if there are none
 Explain = Callable[[Any, str, str], str]
 
 _OURS = ("kprobe", "kprobe_sim", "kprobe_vm")
-_OWN_ERROR = ("kprobe.errors", "KprobeError")
+_TRACER_ERROR = ("kprobe.errors", "KprobeError")
 
 
 @contextlib.contextmanager
-def told(excinfo: Any, *also: type[BaseException]) -> Iterator[None]:
-    """Within it the report of an error of the tracer's, or of a refusal, has the frames of the tests alone.
+def without_our_frames(excinfo: Any, *also: type[BaseException]) -> Iterator[None]:
+    """Leave our frames out of the report, within this, of a refusal and of an error that we raise on purpose.
 
-    `also` are other errors that we raise on purpose.
-
-    Any other error may be a bug of ours, and is shown as it is.
+    Those errors are the tracer's, and `also`.  Any other may be a bug of ours: its report stays complete.
     """
     error: BaseException = excinfo.value
-    is_own = isinstance(error, also) or any(
-        (kind.__module__, kind.__name__) == _OWN_ERROR for kind in type(error).__mro__
+    is_deliberate = isinstance(error, also) or any(
+        (kind.__module__, kind.__name__) == _TRACER_ERROR for kind in type(error).__mro__
     )
     entries = excinfo.traceback
-    shown = _others(error.__traceback__)
-    if not (is_own or isinstance(error, OSError)) or shown is None or not _is_ours(entries[-1].frame.raw):
+    shown = _foreign(error.__traceback__)
+    if not (is_deliberate or isinstance(error, OSError)) or shown is None or not _is_ours(entries[-1].frame.raw):
         yield
         return
     cause, context, is_suppressed = error.__cause__, error.__context__, error.__suppress_context__
-    excinfo.traceback = type(entries)(shown)  # pytest cuts it by its links, so that leaving entries out isn't enough
-    if is_own:  # its text says what the refusal was that it comes from
+    excinfo.traceback = type(entries)(shown)  # pytest follows the links, so leaving entries out isn't enough
+    if is_deliberate:  # its text quotes the refusal that caused it
         error.__cause__ = error.__context__ = None
     try:
         yield
@@ -44,8 +42,8 @@ def told(excinfo: Any, *also: type[BaseException]) -> Iterator[None]:
         excinfo.traceback = entries
 
 
-def noted(excinfo: Any, tracefs: Any, explain: Explain) -> None:
-    """Add to a refusal that the tracefs's user got what the kernel says of the command."""
+def add_reason(excinfo: Any, tracefs: Any, explain: Explain) -> None:
+    """Add to a refused write what the kernel says of the command."""
     error = excinfo.value
     if not isinstance(error, OSError) or getattr(error, "__notes__", None):
         return
@@ -56,21 +54,20 @@ def noted(excinfo: Any, tracefs: Any, explain: Explain) -> None:
             continue
         path = frame.f_locals.get("path", error.filename)
         for line in data.decode(errors="replace").splitlines():
-            said = explain(tracefs, path if isinstance(path, str) else "", line)
-            if said:
-                error.add_note(said)
+            if reason := explain(tracefs, path if isinstance(path, str) else "", line):
+                error.add_note(reason)
                 return
         return
 
 
-def _others(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without our frames, linked anew; None if there are no others."""
+def _foreign(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a copy of a traceback without our frames; None if there are no others."""
     if traceback is None:
         return None
-    rest = _others(traceback.tb_next)
+    following = _foreign(traceback.tb_next)
     if _is_ours(traceback.tb_frame):
-        return rest
-    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+        return following
+    return TracebackType(following, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -1,6 +1,6 @@
-"""Features that a kernel lacks, by name: a test that needs one is reported as such, neither failed nor left out.
+"""Features that a kernel lacks, by name: a test that fails for want of one is reported as skipped, with that name.
 
-Told by what is there, never by a version: the files that the tracefs has, and whether the kernel has a function.
+They are recognized by what the kernel has, never by its version: the files of the tracefs, README, the functions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kprobe_sim.tree.files.capabilities import Capabilities
 from kprobe_sim.tree.leftovers.texts import names
 
-__all__ = ["REASON", "Unsupported", "absent", "has_function", "named"]
+__all__ = ["REASON", "Unsupported", "absent", "has_function", "missing_feature"]
 
 REASON = "unsupported on this kernel: "
 _NO_FILE = "no such file"
-# Files that kernels got one after another since 2.6.33; what every kernel has isn't here, so its lack is a failure.
+# Files that the kernel got since 2.6.33.  A file that every kernel has isn't here: a test that misses it fails.
 _FILES = (
     *(
         "README",
@@ -34,13 +35,13 @@ _FILES = (
 )
 _OF_EVENTS = ("hist", "hist_debug", "inject", "trigger")
 _DEFINES = ("kprobe_events", "dynamic_events")
-# Tracers that a kernel has if its configuration says so.
+# Tracers that depend on the kernel's configuration.
 _TRACERS = (
     *("blk", "branch", "function", "function_graph", "hwlat", "irqsoff", "mmiotrace", "osnoise", "preemptirqsoff"),
     *("preemptoff", "timerlat", "wakeup", "wakeup_dl", "wakeup_rt"),
 )
 _FUNCTION = re.compile(rb"^[pr]\d*(?::\S*)?\s+([A-Za-z_][\w.]*)(?:\+\d+|%return)?(?:\s|$)")
-# What an argument may have that kernels got one after another: how it looks, and what their README then has.
+# Features of fetch arguments that the kernel got over time: each with its form, and with what README then contains.
 _ARGUMENTS = (
     ("type symbol", re.compile(rb"[ \t]\S*:symbol\b"), b"string, symbol"),
     ("type ustring", re.compile(rb"[ \t]\S*:ustring\b"), b"ustring"),
@@ -54,27 +55,25 @@ _ARGUMENTS = (
 
 
 def absent(tracefs: Any) -> dict[str, str]:
-    """Return what a pristine tracefs lacks, each with how that is seen: {"instances": "no instances/"}."""
-    there = set(names(tracefs, ""))
-    lacking = {name: "no instances/" if name == "instances" else _NO_FILE for name in _FILES if name not in there}
+    """Return the features that a pristine tracefs lacks, each with the evidence: {"instances": "no instances/"}."""
+    present = set(names(tracefs, ""))
+    lacking = {name: "no instances/" if name == "instances" else _NO_FILE for name in _FILES if name not in present}
     of_event = set(names(tracefs, _first_event(tracefs)))
     lacking |= {f"events/…/{name}": _NO_FILE for name in _OF_EVENTS if name not in of_event}
     return lacking
 
 
-def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any, *, functions: bool = True) -> str:
-    """Return by name what a test lacked that ended with this error: "instances (no instances/)"; "" for a failure.
+def missing_feature(error: BaseException, lacking: Mapping[str, str], tracefs: Any, *, functions: bool = True) -> str:
+    """Return the missing feature that made a test end with this error: "instances (no instances/)"; "" for a failure.
 
-    A write that was refused counts, too, where `tracefs` notes it: to a file that isn't there, whatever became of
-    that in the test; a tracer that isn't in the kernel; and, with `functions`, a definition if its function isn't.
+    The last refused write, if `tracefs` notes it, counts too: to a file that doesn't exist, whatever the test made of
+    that; of a tracer that isn't in the kernel; and, with `functions`, of a definition whose function isn't.
     """
-    refusal, data = getattr(tracefs, "refused", None) or (None, b"")
-    for one in (*_chain(error), *([refusal] if refusal else [])):
-        if not isinstance(one, OSError):
-            continue
-        # a directory that can't be made is EPERM, where nothing can be made
-        if one.errno in (errno.ENOENT, errno.EPERM, errno.EACCES) and isinstance(one.filename, str):
-            name = _facility(one.filename, lacking)
+    refusal, data = Capabilities(tracefs).refused or (None, b"")
+    for cause in (*_chain(error), *([refusal] if refusal else [])):
+        # where no directory can be made, mkdir is EPERM
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.EPERM, errno.EACCES):
+            name = _feature(cause.filename, lacking) if isinstance(cause.filename, str) else ""
             if name:
                 return f"{name} ({lacking[name]})"
     if refusal is None or refusal not in _chain(error):
@@ -85,26 +84,26 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any, *, fun
 
 
 def _tracer(name: str, tracefs: Any) -> str:
-    """Return by name a tracer that kernels can have and this one hasn't."""
-    there = tracefs.read("available_tracers").decode().split()
-    return f"tracer {name} (not in available_tracers)" if name in _TRACERS and name not in there else ""
+    """Return the name of a tracer that kernels can have and this one lacks; "" for any other."""
+    available = tracefs.read("available_tracers").decode().split()
+    return f"tracer {name} (not in available_tracers)" if name in _TRACERS and name not in available else ""
 
 
 def _defined(data: bytes, lacking: Mapping[str, str], tracefs: Any, functions: bool) -> str:
-    """Return by name what definitions have that the kernel hasn't."""
+    """Return the feature of the definitions that the kernel lacks; "" if there is none."""
     for line in data.splitlines():
-        found = _FUNCTION.match(line)
-        if functions and found and not has_function(tracefs, found[1].decode()):
-            return f"function {found[1].decode()} (not in this kernel)"
+        match = _FUNCTION.match(line)
+        if functions and match and not has_function(tracefs, match[1].decode()):
+            return f"function {match[1].decode()} (not in this kernel)"
     readme = tracefs.read("README") if "README" not in lacking else b""
-    for what, looks, mark in _ARGUMENTS:
-        if looks.search(data) and mark not in readme:
-            return f"{what} (not in README)"
+    for feature, form, text in _ARGUMENTS:
+        if form.search(data) and text not in readme:
+            return f"{feature} (not in README)"
     return ""
 
 
 class Unsupported:
-    """Makes of a failure for want of what a kernel lacks a skip that names it, and counts these at the end of a run."""
+    """Turns the failure of a test for want of a feature into a skip that names it, and counts these skips per run."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
@@ -113,16 +112,16 @@ class Unsupported:
         self._tracefs: Any = None
 
     def begin(self, test: str, backend: Any, tracefs: Any) -> None:
-        """Note what a test runs on; its fixtures may fail for want of something, too."""
+        """Note what a test runs on, before its other fixtures, which may lack a feature too."""
         self._test, self._about = test, ""
         self._backend, self._tracefs = backend, tracefs
 
     def is_about(self, what: str) -> None:
-        """Note of the test that runs what it is about that this kernel lacks: if it fails, that is why."""
+        """Note that the running test is about a feature that this kernel lacks: if it fails, that is why."""
         self._about = what
 
-    def look_at(self, test: str, error: BaseException, report: Any) -> None:
-        """Change the report of a test that ended with this error, and note there what is to be counted."""
+    def explain(self, test: str, error: BaseException, report: Any) -> None:
+        """Change the report of a test that ended with this error for want of a feature, and note the feature there."""
         if test != self._test:  # it has no tracefs
             return
         if report.skipped:
@@ -139,11 +138,11 @@ class Unsupported:
 
     def _lacked(self, error: BaseException) -> str:
         if self._backend.absent is None:
-            with contextlib.suppress(Exception):  # of a machine that is gone nothing more is learnt
+            with contextlib.suppress(Exception):  # the machine may be gone
                 self._backend.absent = absent(self._tracefs)
-        # a simulated kernel has the functions that a test declares: one that it hasn't is a mistake there
+        # a test declares the functions of a simulated kernel: there a missing one is the test's mistake
         functions = not self._backend.is_simulated
-        return named(error, self._backend.absent or {}, self._tracefs, functions=functions) or self._about
+        return missing_feature(error, self._backend.absent or {}, self._tracefs, functions=functions) or self._about
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         for kernel, what in getattr(report, "unsupported", ()):
@@ -166,8 +165,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]  # None ends it
 
 
-def _facility(path: str, lacking: Mapping[str, str]) -> str:
-    """Return which of what is lacking a path needs; "" if none."""
+def _feature(path: str, lacking: Mapping[str, str]) -> str:
+    """Return the missing feature that a path needs; "" if none."""
     parts = path.strip("/").split("/")
     if parts[0] == "instances":
         if "instances" in lacking:
@@ -177,21 +176,20 @@ def _facility(path: str, lacking: Mapping[str, str]) -> str:
         parts = parts[2:] or [""]
     if parts[:3] == ["events", "ftrace", "raw_data"]:
         parts = ["trace_marker_raw"]
-    if parts == ["stack_max_size"]:  # CONFIG_STACK_TRACER brings both
+    if parts == ["stack_max_size"]:  # both come with CONFIG_STACK_TRACER
         parts = ["stack_trace"]
     if parts[0] in lacking:
         return parts[0]
-    own = f"events/…/{parts[-1]}"
-    return own if parts[0] == "events" and own in lacking else ""
+    file = f"events/…/{parts[-1]}"
+    return file if parts[0] == "events" and file in lacking else ""
 
 
 def _first_event(tracefs: Any) -> str:
-    """Return the directory of a static event, which has all files that events have."""
+    """Return the directory of a static event, which has every file that an event can have."""
     for system in ("sched", *names(tracefs, "events")):
-        with_format = (f"events/{system}/{name}" for name in _directories(tracefs, f"events/{system}"))
-        for place in with_format:
-            if tracefs.exists(f"{place}/format"):
-                return place
+        for name in _directories(tracefs, f"events/{system}"):
+            if tracefs.exists(f"events/{system}/{name}/format"):
+                return f"events/{system}/{name}"
     return "events"
 
 
@@ -203,9 +201,8 @@ def _directories(tracefs: Any, path: str) -> list[str]:
 
 
 def has_function(tracefs: Any, name: str) -> bool:
-    """Return whether the kernel lists a function of that name as one that can be traced."""
-    known = getattr(tracefs, "has_function", None)
-    if known is not None:
-        return bool(known(name))
+    """Return whether available_filter_functions has a function of that name."""
+    if (known := Capabilities(tracefs).has_function) is not None:
+        return known(name)
     listed = tracefs.read("available_filter_functions")
     return re.search(rb"^%s(?:\s|$)" % re.escape(name.encode()), listed, re.MULTILINE) is not None

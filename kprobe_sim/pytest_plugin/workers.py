@@ -1,4 +1,4 @@
-"""How pytest-xdist's workers share tests that run on guests: by files, as each file has a guest."""
+"""How pytest-xdist distributes tests that run on guests: by file, since each file has its own guest."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 __all__ = ["advice", "share_by_files"]
 
-# each of them gives all tests of a file to one worker
+# each of these gives all tests of a file to one worker
 _KEEP_FILES = ("loadfile", "loadscope", "loadgroup", "no")
 
 
 def share_by_files(option: Any) -> None:
-    """Let `-n` mean `--dist loadfile`, unless the user has said otherwise; to be called before xdist looks at it."""
+    """Let `-n` mean `--dist loadfile`, unless the user has said otherwise; call it before xdist reads its options."""
     if getattr(option, "numprocesses", None) and option.dist == "no" and not getattr(option, "distload", False):
         option.dist = "loadfile"
 
 
 def advice(option: Any) -> str:
-    """Return what to say about the mode that the user has chosen; "" if it is well chosen."""
+    """Return a warning about the mode that the user has chosen; "" if that mode is fine."""
     mode = getattr(option, "dist", "no")
     if mode in _KEEP_FILES:
         return ""

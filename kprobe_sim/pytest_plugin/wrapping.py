@@ -1,4 +1,4 @@
-"""Hooks that run around those of others, for the pytest of a distribution as well: Debian 12's has pluggy 1.0."""
+"""Hooks that run around those of others, also with the pytest of a distribution: Debian 12's has pluggy 1.0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Wrapper: TypeAlias = Callable[..., Generator[None, Any, Any]]
 
 
 def wrapping(hook: Wrapper) -> Wrapper:
-    """Mark a hook that yields once, is sent the result and returns it; before pluggy 1.2 in the older way."""
+    """Mark a hook that yields once, gets the result and returns it; before pluggy 1.2 in the older form."""
     try:
         return pytest.hookimpl(wrapper=True)(hook)
     except TypeError:
@@ -20,7 +20,7 @@ def wrapping(hook: Wrapper) -> Wrapper:
 
 
 def _older(hook: Wrapper) -> Wrapper:
-    """Make of it what is sent an outcome, in which a result or an exception is, and which may raise nothing."""
+    """Return the hook in the older form: it gets an outcome, with a result or an exception, and must not raise."""
 
     def older(*arguments: Any) -> Generator[None, Any, None]:
         running = hook(*arguments)

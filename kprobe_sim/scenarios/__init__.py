@@ -1,4 +1,4 @@
-"""Scenarios: a machine's actions in one TOML file, as the text that each kernel prints, and the truth about it.
+"""A scenario (a machine's actions, as TOML) -> the text that each kernel prints for it, and the truth about that.
 
-May use `kernel` and what is below.  Start with `rendering`; a scenario's language is in `scenario` and `steps`.
+Start with `rendering`; a scenario's language is in `scenario` and `steps`.
 """

@@ -13,7 +13,7 @@ from kprobe_sim.builds import profile
 from kprobe_sim.language.primitives.toml_values import cut
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
-from kprobe_sim.scenarios.entry import about, entry_name, write_entry
+from kprobe_sim.scenarios.entry import Origin, about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render
 from kprobe_sim.scenarios.scenario import scenario_of
 from kprobe_sim.scenarios.shipped import load, names
@@ -28,7 +28,7 @@ Render = Callable[..., Rendering]
 
 
 class Wanted(NamedTuple):
-    """One text that is asked for; `named` is the clock as the entry's name has it."""
+    """A text that was asked for; `named` is the clock in the entry's name."""
 
     kernel: str
     release: str
@@ -87,9 +87,7 @@ def _make(
 def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, trace: Wanted, source: str) -> int:
     stem = Path(name).stem if name.endswith(".toml") else name
     kernel, release, options, clock, named = trace
-    facts = about(
-        rendering, table, kernel=kernel, release=release, scenario=stem, options=options, clock=clock, source=source
-    )
+    facts = about(rendering, table, Origin(kernel, release, stem, options, clock, source))
     directory = output / kernel / entry_name(stem, options, named)
     try:
         write_entry(directory, rendering, facts)
@@ -99,7 +97,7 @@ def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str,
 
 
 def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wanted]:
-    """Yield what is asked for of what the kernels have; say on standard error what one hasn't."""
+    """Yield the texts that were asked for; say on standard error which of them a kernel can't give."""
     kind, _, argument = arguments.tracefs.partition(":")
     if kind and arguments.kernels:
         raise ValueError("either --kernels or --tracefs")
@@ -118,7 +116,7 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wa
 
 
 def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render], str]:
-    """Return what gives what makes the texts, for as long as it is entered, and the name that an entry has for it."""
+    """Return a context manager whose value makes the texts, and the name of that source in an entry."""
     kind = arguments.tracefs.partition(":")[0]
     if kind in ("", "sim"):
         return nullcontext(partial(render, dat=True)), "simulator"

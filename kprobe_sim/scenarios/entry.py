@@ -8,33 +8,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.rendering import Rendering
 
 
+class Origin(NamedTuple):
+    """What a trace was made from: the kernel, the scenario, the options and the clock, and who made it."""
+
+    kernel: str
+    release: str
+    scenario: str
+    options: Sequence[str]
+    clock: str
+    source: str
+
+
 def entry_name(scenario: str, options: Sequence[str], clock: str) -> str:
-    """Return the name of an entry's directory; `clock` is empty where it is the usual one."""
+    """Return the name of an entry's directory; `clock` is empty for the usual one."""
     return ".".join([scenario, *(["+".join(options)] if options else []), *([clock] if clock else [])])
 
 
-def about(
-    rendering: Rendering,
-    table: Mapping[str, Any],
-    *,
-    kernel: str,
-    release: str,
-    scenario: str,
-    options: Sequence[str],
-    clock: str,
-    source: str,
-) -> dict[str, Any]:
-    """Return what about.json says of a trace."""
+def about(rendering: Rendering, table: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
+    """Return the contents of about.json for a trace."""
     return {
-        "kernel": kernel,
-        "release": release,
-        "scenario": scenario,
-        "options": [*table.get("options", []), *options],
-        "clock": table.get("clock") or clock,
-        "source": source,
+        **origin._asdict(),
+        "options": [*table.get("options", []), *origin.options],
+        "clock": table.get("clock") or origin.clock,
         "truth": "activity",
         "defects": list(table.get("defects", [])),
         "link": table.get("link") or None,

@@ -1,4 +1,4 @@
-"""The text of trace and trace_pipe: header, columns, and the body of each kind of entry.
+"""Entries of a ring buffer, and the trace options -> the text of trace and trace_pipe: header, columns and bodies.
 
-May use `probes` and what is below.  Start with `render`.
+Start with `render`.
 """

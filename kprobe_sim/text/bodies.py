@@ -1,4 +1,4 @@
-"""The part after the time in the lines of a trace: the body of each kind of entry (trace_output.c)."""
+"""The bodies of trace lines, which follow the time, for each kind of entry (trace_output.c)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import kernel_string, pointer_symbol, static_text
 
-_KNOWN = 1024  # records whose bodies are kept
+_KEPT = 1024  # records whose bodies are kept
 _ULONG_MAX = 2**64 - 1
-_PLACES = struct.Struct("<QQ")
+_ADDRESSES = struct.Struct("<QQ")
 
 
 def print_text(data: bytes) -> bytes:
@@ -29,11 +29,10 @@ def raw_data(data: bytes) -> bytes:
 
 
 class Bodies:
-    """The bodies of an instance's entries, with the options, events and symbols of when `refresh` was last called.
+    """The bodies of an instance's entries, with the options, events and symbols as of the last `refresh`.
 
-    `is_lasting` says that those which were made since it was last set hold until then: it is made False by one that
-    shows the machine's memory, which may change at any time.
-    `has_fields`: the option fields shows them by their fields.
+    `is_lasting` turns False when a body shows the machine's memory, which may change at any time; the caller sets it
+    back to True.  `has_fields`: the option `fields` applies.
     """
 
     def __init__(self, instance: Instance, *, has_fields: bool = True) -> None:
@@ -51,7 +50,7 @@ class Bodies:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at options, events and symbols anew, if any of them have changed."""
+        """Read options, events and symbols again if any of them has changed."""
         instance = self._instance
         state = (instance.options.version, instance.tracing.events.version, instance.machine.symbols.version)
         if state == self._state:
@@ -61,36 +60,36 @@ class Bodies:
         self._known: dict[bytes, bytes] = {}
 
     def is_builtin(self, kind: int) -> bool:
-        """True for an entry of the tracer's own."""
+        """Return True for an entry that belongs to the tracer itself, not to an event."""
         return kind in self._builtin
 
-    def one(self, data: bytes) -> bytes:
-        """Return the body of one record."""
+    def body(self, data: bytes) -> bytes:
+        """Return the body of a record."""
         return self._kind(data[:2]).one(data)
 
     def rows(self, records: Sequence[bytes]) -> Rows:
-        """Return records by what is in their fixed parts, if all are of the first one's kind."""
+        """Group records by their fixed parts, as records of the first one's kind."""
         return self._kind(records[0][:2]).rows(records)
 
     def parts(self, rows: Rows, heads: Collection[bytes]) -> Sequence[Part]:
-        """Return the bodies of records in parts; `heads` are the beginnings of the rows, each once or more often."""
+        """Return the bodies of records in parts; `heads` are the beginnings of the rows."""
         kinds = {head[:2] for head in heads}
         if len(kinds) == 1:
             return self._kind(*kinds).many(rows)
         records = rows.records
         bodies = [b""] * len(records)
-        places: dict[bytes, list[int]] = {kind: [] for kind in kinds}
-        for place, record in enumerate(records):
-            places[record[:2]].append(place)
-        for kind, some in places.items():
+        indexes: dict[bytes, list[int]] = {kind: [] for kind in kinds}
+        for index, record in enumerate(records):
+            indexes[record[:2]].append(index)
+        for kind, some in indexes.items():
             shown = self._kind(kind)
-            parts = shown.many(shown.rows([records[place] for place in some]))
-            for place, body in zip(some, texts_of(parts, len(some)), strict=True):
-                bodies[place] = body
+            parts = shown.many(shown.rows([records[index] for index in some]))
+            for index, body in zip(some, texts_of(parts, len(some)), strict=True):
+                bodies[index] = body
         return (bodies,)
 
     def _kind(self, key: bytes) -> Shown:
-        """Return what makes the bodies of entries of one kind, by the two bytes of its id."""
+        """Return the renderer of one kind of entries, by the two bytes of its id."""
         return self._kinds.get(key) or self._kinds.setdefault(key, self._compiled(int.from_bytes(key, "little")))
 
     def _compiled(self, kind: int) -> Shown:
@@ -109,11 +108,11 @@ class Bodies:
         return Shown(body, partial(self._kept, body))
 
     def _kept(self, body: Callable[[bytes], bytes], rows: Rows) -> Sequence[Part]:
-        """Return bodies of records of one kind; those that are known aren't made again."""
+        """Return bodies of records of one kind; known ones aren't made again."""
         known = self._known
         missing = [record for record in dict.fromkeys(rows.rows) if record not in known]
         if missing:
-            if len(known) + len(missing) > _KNOWN:
+            if len(known) + len(missing) > _KEPT:
                 known.clear()
                 missing = list(dict.fromkeys(rows.rows))
             before, self.is_lasting = self.is_lasting, True
@@ -128,7 +127,7 @@ class Bodies:
     def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
         machine, events = self._instance.machine, self._instance.tracing.events
         event = events.by_id(kind)
-        if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
+        if kind in self._builtin:  # the kernel's search for the event ends at the first list, which has none of these
             return lambda data: b"UNKNOWN TYPE %d\n" % kind
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
@@ -139,7 +138,7 @@ class Bodies:
             tuple(event.filter_fields()),
             symbol,
             strict=gates.fields_strings_in_hex,
-            pointed=lambda address: kernel_string(machine, address, self._look),
+            pointed=lambda address: kernel_string(machine, address, self._read_memory),
         )
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
@@ -148,14 +147,14 @@ class Bodies:
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
         return static_text(
-            self._instance.machine, event, self._look, hashed=options["hash-ptr"], verbose=options["verbose"]
+            self._instance.machine, event, self._read_memory, hashed=options["hash-ptr"], verbose=options["verbose"]
         )
 
-    def _look(self) -> None:
+    def _read_memory(self) -> None:
         self.is_lasting = False
 
     def symbol(self, address: int, offset: bool) -> bytes:
-        """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
+        """Return an address as seq_print_ip_sym() shows it, with the options sym-offset and sym-addr."""
         if not address:
             return b"0"
         machine = self._instance.machine
@@ -166,7 +165,7 @@ class Bodies:
         return text
 
     def _function(self, data: bytes, offset: bool) -> bytes:
-        ip, parent = _PLACES.unpack_from(data, 8)
+        ip, parent = _ADDRESSES.unpack_from(data, 8)
         text = self.symbol(ip, offset)
         if self._instance.options["print-parent"] and parent:
             text += b" <-" + self.symbol(parent, offset)

@@ -1,7 +1,7 @@
 """C expressions in the `print fmt` of an event, compiled to closures over a record's bytes.
 
-A value is an int, or bytes where C has a string or an array.  Integers are as wide as they come, for what prints them
-takes the bits that it wants; casts cut them.
+A value is an int, or bytes where C has a string or an array.  Integers aren't truncated except by casts: printing takes
+the bits that it needs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TCP_STATES = (
     *("ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE", "CLOSE_WAIT"),
     *("LAST_ACK", "LISTEN", "CLOSING", "NEW_SYN_RECV", "BOUND_INACTIVE"),
 )
-# what the kernel leaves as names, of the same value in all versions; the last is of kernels whose places aren't random
+# names that the kernel leaves in a format, with the same value in all versions; the last is that without KASLR
 _VARIABLES = {
     **{f"TCP_{name}": number for number, name in enumerate(_TCP_STATES, 1)},
     **{
@@ -69,7 +69,7 @@ _FIXED = re.compile(r"_*([us])(8|16|32|64)\Z")
 
 
 class NotEvaluable(ValueError):
-    """The expression needs something that only the kernel's code has: a function, a structure, an enum's name."""
+    """The expression needs something that only the kernel's code has: a function, a structure, the name of an enum."""
 
 
 Braces = list["Braces | Compiled"]
@@ -77,23 +77,23 @@ CFunction = Callable[[Sequence["Compiled | Braces | str"]], Compiled]
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
-    """Split C text into (kind, text) pairs.  Raises NotEvaluable for what is no token."""
-    found = []
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
+    """Split C text into (kind, text) pairs.  Raises NotEvaluable for what isn't a token."""
+    pairs = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise NotEvaluable(f"can't read {text[at : at + 20]!r}")
+            raise NotEvaluable(f"can't read {text[position : position + 20]!r}")
         assert match.lastgroup is not None
-        found.append((match.lastgroup, match.group(match.lastgroup)))
-        at = match.end()
-    return found
+        pairs.append((match.lastgroup, match.group(match.lastgroup)))
+        position = match.end()
+    return pairs
 
 
 def string_value(literal: str) -> str:
-    """Return what a C string literal, quotes included, stands for (one character per byte)."""
+    """Return the string that a C literal, quotes included, stands for (one character per byte)."""
 
-    def one(match: re.Match[str]) -> str:
+    def character(match: re.Match[str]) -> str:
         code = match.group(1)
         if code[0] == "x" and len(code) > 1:
             return chr(int(code[1:], 16))
@@ -101,50 +101,50 @@ def string_value(literal: str) -> str:
             return chr(int(code, 8) & 0xFF)
         return _ESCAPES.get(code, code)
 
-    return _ESCAPE.sub(one, literal[1:-1])
+    return _ESCAPE.sub(character, literal[1:-1])
 
 
 class Parser:
     """Reads expressions from tokens.
 
-    `field` compiles REC->NAME, `functions` calls by name; a function gets its arguments compiled, names of fields
-    (`__get_str(NAME)`) as str, and lists in braces as lists.
+    `field` compiles REC->NAME, `functions` compile calls by their names.  A function gets its arguments compiled, names
+    of fields (`__get_str(NAME)`) as str, and lists in braces as lists.
     """
 
     def __init__(
-        self, found: list[tuple[str, str]], field: Callable[[str], Compiled], functions: Mapping[str, CFunction]
+        self, tokens: list[tuple[str, str]], field: Callable[[str], Compiled], functions: Mapping[str, CFunction]
     ) -> None:
-        self._tokens = [*found, ("end", "")]
-        self._at = 0
+        self._tokens = [*tokens, ("end", "")]
+        self._index = 0
         self._field = field
         self._functions = functions
 
     @property
     def at_end(self) -> bool:
-        return self._tokens[self._at][0] == "end"
+        return self._tokens[self._index][0] == "end"
 
     def take(self, text: str) -> bool:
-        """Go past a sign if it is the next one."""
-        if self._tokens[self._at] == ("sign", text):
-            self._at += 1
+        """Consume a sign if it comes next."""
+        if self._tokens[self._index] == ("sign", text):
+            self._index += 1
             return True
         return False
 
     def expect(self, text: str) -> None:
-        """Go past a sign that must be next."""
+        """Consume a sign that must come next."""
         if not self.take(text):
-            raise NotEvaluable(f"expected {text!r}, not {self._tokens[self._at][1]!r}")
+            raise NotEvaluable(f"expected {text!r}, not {self._tokens[self._index][1]!r}")
 
     def string(self) -> str | None:
-        """Take string literals that stand side by side, as one; None if there is none."""
+        """Take adjacent string literals as one; None if there is none."""
         parts = []
-        while self._tokens[self._at][0] == "string":
-            parts.append(string_value(self._tokens[self._at][1]))
-            self._at += 1
+        while self._tokens[self._index][0] == "string":
+            parts.append(string_value(self._tokens[self._index][1]))
+            self._index += 1
         return "".join(parts) if parts else None
 
     def expression(self) -> Compiled:
-        """Read one expression, a comma ends it."""
+        """Read one expression, up to a comma."""
         condition = self._binary(0)
         if not self.take("?"):
             return condition
@@ -160,16 +160,16 @@ class Parser:
         if level == len(_BINARY):
             return self._unary()
         left = self._binary(level + 1)
-        while self._tokens[self._at][0] == "sign":
-            function = _BINARY[level].get(self._tokens[self._at][1])
+        while self._tokens[self._index][0] == "sign":
+            function = _BINARY[level].get(self._tokens[self._index][1])
             if function is None:
                 break
-            self._at += 1
+            self._index += 1
             left = _combine(function, left, self._binary(level + 1))
         return left
 
     def _unary(self) -> Compiled:
-        kind, text = self._tokens[self._at]
+        kind, text = self._tokens[self._index]
         if kind == "sign":
             if self.take("-"):
                 return _apply(operator.neg, self._unary())
@@ -190,30 +190,30 @@ class Parser:
         return self._postfix()
 
     def _cast(self) -> list[str] | None:
-        """Go past `(TYPE)`, if that is what comes; return its words."""
-        at = self._at + 1
+        """Consume `(TYPE)` if that comes next; return its words."""
+        index = self._index + 1
         words: list[str] = []
-        while self._tokens[at][0] == "name" or (words and self._tokens[at] == ("sign", "*")):
-            words.append(self._tokens[at][1])
-            at += 1
-        if not words or words[0] == "REC" or self._tokens[at] != ("sign", ")"):
+        while self._tokens[index][0] == "name" or (words and self._tokens[index] == ("sign", "*")):
+            words.append(self._tokens[index][1])
+            index += 1
+        if not words or words[0] == "REC" or self._tokens[index] != ("sign", ")"):
             return None
-        kind, text = self._tokens[at + 1]
+        kind, text = self._tokens[index + 1]
         if kind in ("string", "number", "name", "character") or (kind == "sign" and text in ("(", "~", "-", "!", "&")):
             known = len(words) > 1 or _width(words) != 0
             if not known and not (kind != "sign" or text == "("):
                 return None
-            self._at = at + 1
+            self._index = index + 1
             return words
         return None
 
     def _postfix(self) -> Compiled:
-        kind, text = self._tokens[self._at]
+        kind, text = self._tokens[self._index]
         literal = self.string()
         if literal is not None:
             constant = literal.encode("latin-1")
             return lambda _: constant
-        self._at += 1
+        self._index += 1
         if kind == "number":
             return _constant(_number(text))
         if kind == "character":
@@ -229,10 +229,10 @@ class Parser:
     def _named(self, name: str) -> Compiled:
         if name == "REC":
             self.expect("->")
-            kind, field = self._tokens[self._at]
+            kind, field = self._tokens[self._index]
             if kind != "name":
                 raise NotEvaluable("REC-> without a name")
-            self._at += 1
+            self._index += 1
             return self._field(field)
         if name in ("true", "false"):
             return _constant(int(name == "true"))
@@ -240,18 +240,18 @@ class Parser:
             return _constant(_VARIABLES[name])
         if name == "sizeof":
             return _constant(self._size())
-        if self._tokens[self._at] != ("sign", "("):
-            raise NotEvaluable(f"{name} is a name of the kernel's")
+        if self._tokens[self._index] != ("sign", "("):
+            raise NotEvaluable(f"{name} is a name in the kernel's code")
         if name not in self._functions:
-            raise NotEvaluable(f"{name}() is the kernel's")
+            raise NotEvaluable(f"{name}() is a function of the kernel")
         return self._functions[name](self._arguments())
 
     def _size(self) -> int:
         self.expect("(")
         words = []
-        while self._tokens[self._at][0] == "name":
-            words.append(self._tokens[self._at][1])
-            self._at += 1
+        while self._tokens[self._index][0] == "name":
+            words.append(self._tokens[self._index][1])
+            self._index += 1
         self.expect(")")
         size = abs(_width(words))
         if not size:
@@ -262,11 +262,11 @@ class Parser:
         self.expect("(")
         arguments: list[Compiled | Braces | str] = []
         while not self.take(")"):
-            kind, text = self._tokens[self._at]
+            kind, text = self._tokens[self._index]
             if self.take("{"):
                 arguments.append(self._braces())
-            elif kind == "name" and text != "REC" and self._tokens[self._at + 1] in (("sign", ","), ("sign", ")")):
-                self._at += 1
+            elif kind == "name" and text != "REC" and self._tokens[self._index + 1] in (("sign", ","), ("sign", ")")):
+                self._index += 1
                 arguments.append(text)
             else:
                 arguments.append(self.expression())
@@ -276,16 +276,16 @@ class Parser:
         return arguments
 
     def _braces(self) -> Braces:
-        found: Braces = []
+        values: Braces = []
         while not self.take("}"):
-            found.append(self._braces() if self.take("{") else self.expression())
+            values.append(self._braces() if self.take("{") else self.expression())
             if not self.take(","):
                 self.expect("}")
                 break
-        return found
+        return values
 
     def _indexed(self, value: Compiled) -> Compiled:
-        kind, text = self._tokens[self._at]
+        kind, text = self._tokens[self._index]
         if kind == "sign" and text in ("->", "."):
             raise NotEvaluable("follows a pointer")
         if not self.take("["):
@@ -295,10 +295,10 @@ class Parser:
         width, signed = (value.width, value.signed) if isinstance(value, Array) else (1, False)
 
         def element(record: bytes) -> CValue:
-            array, at = value(record), index(record)
-            if isinstance(array, int) or isinstance(at, bytes):
+            array, number = value(record), index(record)
+            if isinstance(array, int) or isinstance(number, bytes):
                 raise NotEvaluable("an index into a number")
-            return int.from_bytes(array[at * width : (at + 1) * width], "little", signed=signed)
+            return int.from_bytes(array[number * width : (number + 1) * width], "little", signed=signed)
 
         return self._indexed(element)
 
@@ -336,7 +336,7 @@ def _divide(left: int, right: int) -> int:
 
 
 def _width(words: Sequence[str]) -> int:
-    """Return the bytes of an integer type, negative where it is unsigned; 0 for a type that isn't known."""
+    """Return the size of an integer type in bytes, negated if it is unsigned; 0 for an unknown type."""
     if "*" in words:
         return -8
     plain = [word for word in words if word not in ("const", "volatile", "unsigned", "signed", "struct", "enum")]

@@ -1,4 +1,4 @@
-"""The result of compiling a C expression: something that reads a value from a record's bytes."""
+"""The result of compiling a C expression: a function that reads a value from a record's bytes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ CValue = int | bytes
 Compiled = Callable[[bytes], CValue]
 
 
-class _Reads:
-    """What reads a value from a record's bytes, and says something of it."""
+class _Reader:
+    """A function that reads a value from a record's bytes, with attributes that describe the value."""
 
     __slots__ = ("_read",)
 
@@ -20,8 +20,8 @@ class _Reads:
         return self._read(record)
 
 
-class Array(_Reads):
-    """What reads the bytes of an array, and how its elements lie in them."""
+class Array(_Reader):
+    """A reader of an array's bytes; `width` and `signed` describe its elements."""
 
     __slots__ = ("signed", "width")
 
@@ -31,7 +31,7 @@ class Array(_Reads):
         self.signed = signed
 
 
-class PagePointer(_Reads):
-    """A pointer to struct page: what is added to it counts pages."""
+class PagePointer(_Reader):
+    """A reader of a pointer to struct page: adding to it counts pages."""
 
     __slots__ = ()

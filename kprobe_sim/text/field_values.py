@@ -1,4 +1,4 @@
-"""Records shown field by field, as with the option `fields` (print_event_fields)."""
+"""Records shown field by field, as the option `fields` shows them (print_event_fields)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def compile_fields(
     strict: bool,
     pointed: Callable[[int], bytes | None] = lambda address: None,
 ) -> Callable[[bytes], bytes]:
-    """Return what shows the records of an event.
+    """Return the function that shows the records of an event.
 
-    `symbol` gives an address as %pS prints it, where the kernel shows 64-bit numbers that way; `strict` kernels show
-    strings with unprintable bytes as hexadecimal digits too; `pointed` gives the string of the kernel's memory that a
-    char pointer leads to, None where it can't be read.  Source: trace_output.c 6.12.117 and 7.2, print_fields(); guests
+    `symbol` prints an address as %pS does, for kernels that show 64-bit numbers that way.  `strict` kernels also show
+    strings with unprintable bytes as hex digits.  `pointed` returns the string in the kernel's memory that a
+    char pointer points to, None if it can't be read.  Source: trace_output.c 6.12.117 and 7.2, print_fields(); guests
     that played kprobe_sim/scenarios/shipped/static_beside.toml.
     """
 
     def shown(data: bytes) -> bytes:
-        room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # what the ring buffer says of its length
-        whole = data.ljust(room, b"\0")
+        room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # the length that the ring buffer reports
+        padded = data.ljust(room, b"\0")
         values = [
-            b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol, pointed, strict=strict))
+            b" %b=%b" % (field.name.encode("latin-1"), _value(field, padded, symbol, pointed, strict=strict))
             for field in fields
         ]
         return name + b":" + (b"".join(values) if values else b"No fields found\n") + b"\n"
@@ -81,13 +81,13 @@ def _number(content: bytes, symbol: Callable[[int], bytes] | None) -> bytes:
     return b"<INVALID-SIZE>"
 
 
-def _place(location: bytes) -> tuple[int, int]:
-    word = int.from_bytes(location, "little")
+def _location(word_bytes: bytes) -> tuple[int, int]:
+    word = int.from_bytes(word_bytes, "little")
     return word & 0xFFFF, word >> 16
 
 
 def _string(data: bytes, location: bytes, *, strict: bool) -> bytes:
-    offset, length = _place(location)
+    offset, length = _location(location)
     if offset + length > len(data):
         return b"<OVERFLOW>"
     text = data[offset : offset + length]
@@ -98,7 +98,7 @@ def _string(data: bytes, location: bytes, *, strict: bool) -> bytes:
 
 
 def _array(data: bytes, location: bytes) -> bytes:
-    offset, length = _place(location)
+    offset, length = _location(location)
     if offset + length > len(data):
         return b"<OVERFLOW>"
     return b",".join(b"%02x" % byte for byte in data[offset : offset + length])

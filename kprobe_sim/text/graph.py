@@ -1,4 +1,4 @@
-"""Entries as the tracer function_graph shows them: calls with their durations, and events as comments between them.
+"""The lines of the tracer function_graph: calls with their durations, and events as comments between them.
 
 Source: kernel/trace/trace_functions_graph.c of 3.2.4 to 5.4.273; recorded traces of 3.13 to 7.2 (10_fgraph_*), and of
 guests of 5.10 to 7.3 in the corpus (graph*).
@@ -16,38 +16,38 @@ from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import cut
 from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.bodies import Bodies, print_text
-from kprobe_sim.text.lines import Lines
+from kprobe_sim.text.lines import JoinedLines
 from kprobe_sim.text.render import DELAYS, Renderer, lost_text
 
 FUNCTION_GRAPH = "function_graph"
 _INDENT = b"  "
-_DEPTHS = 50  # so many calls within each other are remembered (FTRACE_RETFUNC_DEPTH)
+_DEPTHS = 50  # nested calls that are remembered (FTRACE_RETFUNC_DEPTH)
 _COMM = 7  # bytes of a task's name that are shown
 _TASK = 14  # of a task's name and pid, at least
 _RULE = b" ------------------------------------------\n"
 _UNTIMED = b"              |  "
 _UNSHOWN = ("funcgraph-args", "funcgraph-retval", "funcgraph-retval-hex", "funcgraph-retaddr")
 _SHORT_DELAYS = ((10**5, b"!"), (10**4, b"+"))
-# Functions of the section of interrupt entries, where its bounds weren't recorded (__irq_entry in arch/x86)
+# Functions in the section of interrupt entries (__irq_entry in arch/x86), for builds whose bounds weren't recorded
 _IRQ_ENTRIES = frozenset({b"do_IRQ", b"smp_apic_timer_interrupt"})
 
 
 class _Cpu:
-    """What a reader knows of a CPU by what it has shown of it (struct fgraph_cpu_data)."""
+    """What a reader knows of a CPU from the entries that it has shown (struct fgraph_cpu_data)."""
 
     __slots__ = ("depth", "entered", "irq_depth", "pid")
 
     def __init__(self) -> None:
         self.pid: int | None = None  # of the entry before
         self.depth = 0  # at which events are shown
-        self.irq_depth: int | None = None  # of the interrupt that isn't shown
-        self.entered: dict[int, int] = {}  # the function that is open at a depth
+        self.irq_depth: int | None = None  # of an interrupt that is hidden
+        self.entered: dict[int, int] = {}  # the function that was entered at each depth
 
 
 class GraphRenderer(Renderer):
-    """Renders entries for one reader, who goes on from what it has seen.
+    """Renders entries for one reader, which continues from what it has shown.
 
-    `records` says how many entries of the CPU the last line has shown: a call and its return may be one.
+    `records` counts the entries of the CPU in the last line: a call and its return may share one.
     """
 
     unshown = Renderer.unshown - {FUNCTION_GRAPH}
@@ -61,52 +61,52 @@ class GraphRenderer(Renderer):
         self._width = len(str(instance.cpus - 1))
         bounds = [instance.machine.symbols.lookup(f"__irqentry_text_{end}") for end in ("start", "end")]
         self._irqs = range(bounds[0][0].address, bounds[1][0].address) if all(bounds) else None
-        self._seen: tuple[Unread, object] | None = None  # of which the texts are, and how they were rendered
+        self._seen: tuple[Unread, object] | None = None  # the entries and the state of the texts
         self._texts: list[bytes] = []
         self._cpus: dict[int, _Cpu] = {}
         super().__init__(instance, latency, start)
         self._bodies = Bodies(instance, has_fields=False)
 
     def refresh(self) -> None:
-        """Look at what may have changed; OSError ENOSYS for an option whose columns aren't simulated."""
+        """Take over what may have changed.  Raises OSError ENOSYS for an option whose columns aren't simulated."""
         if any(self._instance.options[name] for name in _UNSHOWN):
             raise refuse(errno.ENOSYS)
         super().refresh()
 
-    def lines(self, entries: Unread, start: int, end: int) -> tuple[Lines, bool]:
-        """Return the texts of entries: those of all are made at once, as each depends on those before it."""
+    def lines(self, entries: Unread, start: int, end: int) -> tuple[JoinedLines, bool]:
+        """Return the texts of entries; all are made at once, since each depends on those before it."""
         self._bodies.is_lasting = True
         if self._seen is None or self._seen[0] is not entries or self._seen[1] is not self._state:
             self._cpus.clear()
             self._texts = self._all(list(entries))
             self._seen = (entries, self._state) if self._bodies.is_lasting else None
-        return Lines.of(self._texts[start:end]), self._bodies.is_lasting
+        return JoinedLines.of(self._texts[start:end]), self._bodies.is_lasting
 
     def _all(self, entries: Sequence[RingEntry]) -> list[bytes]:
-        after: list[int | None] = [None] * len(entries)  # the place of the CPU's next entry
+        after: list[int | None] = [None] * len(entries)  # the index of the same CPU's next entry
         last: dict[int, int] = {}
-        for place, entry in enumerate(entries):
+        for index, entry in enumerate(entries):
             if entry.cpu in last:
-                after[last[entry.cpu]] = place
-            last[entry.cpu] = place
+                after[last[entry.cpu]] = index
+            last[entry.cpu] = index
         texts = [b""] * len(entries)
         shown: set[int] = set()
-        for place, entry in enumerate(entries):
-            if place in shown:
+        for index, entry in enumerate(entries):
+            if index in shown:
                 continue
-            following = entries[place + 1] if place + 1 < len(entries) else None
-            then = after[place]
-            texts[place] = self._text(entry, None if then is None else entries[then], following, place)
+            following = entries[index + 1] if index + 1 < len(entries) else None
+            then = after[index]
+            texts[index] = self._text(entry, None if then is None else entries[then], following, index)
             if self.records > 1 and then is not None:
                 shown.add(then)
         return texts
 
     def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
-        """Return the text of the next entry of a reader that consumes."""
+        """Return the text of the next entry for a consuming reader."""
         return self._text(entry, self._instance.buffer.cpus[entry.cpu].after_next(), following, index)
 
     def _text(self, entry: RingEntry, then: RingEntry | None, following: RingEntry | None, index: int) -> bytes:
-        """Return an entry's text; `then` is the next of its CPU, `following` the next of all."""
+        """Return an entry's text; `then` is the next entry of its CPU, `following` the next of any CPU."""
         self.records = 1
         kind = int.from_bytes(entry.data[:2], "little")
         cpu = self._cpus.setdefault(entry.cpu, _Cpu())
@@ -120,7 +120,7 @@ class GraphRenderer(Renderer):
             head = self._separator(cpu, entry) + self._context_of(entry) + self._untimed()
             head += (_INDENT * (cpu.depth + 1) if cpu.depth > 0 else b"") + b"/* "
             if not self._bodies.is_builtin(kind) and self._instance.tracing.events.by_id(kind) is None:
-                return head + super().line(entry, following, index)  # an event that was removed, see `early`
+                return head + super().line(entry, following, index)  # of a removed event, see `early`
             body = self._body(kind, entry.data)
             text = head + body + b" */\n"
             if len(text) >= self._size:
@@ -128,7 +128,7 @@ class GraphRenderer(Renderer):
         return lost_text(entry.cpu, entry.lost) + text if entry.lost else text
 
     def _body(self, kind: int, data: bytes) -> bytes:
-        body = print_text(data) if kind == TRACE_PRINT else self._bodies.one(data)
+        body = print_text(data) if kind == TRACE_PRINT else self._bodies.body(data)
         return body.removesuffix(b"\n")
 
     def ends_in_put(self, data: bytes) -> bool:
@@ -196,7 +196,7 @@ class GraphRenderer(Renderer):
     # columns
 
     def _separator(self, cpu: _Cpu, entry: RingEntry) -> bytes:
-        """Return what stands before the first entry of another task on a CPU."""
+        """Return the separator before the first entry of another task on a CPU."""
         pid = int.from_bytes(entry.data[4:8], "little", signed=True)
         before, cpu.pid = cpu.pid, pid
         if before is None or before == pid:
@@ -212,14 +212,14 @@ class GraphRenderer(Renderer):
         return b" " * (spaces // 2) + text + b" " * (spaces - spaces // 2)
 
     def _context_of(self, entry: RingEntry, *, letters: bool = True) -> bytes:
-        """Return the columns before that of durations; `letters`: with the irq-info, where latency-format has it."""
+        """Return the columns before the duration; `letters`: include the irq-info if latency-format is set."""
         options = self._instance.options
         if not options["context-info"]:
             return b""
         text = b""
         if options["funcgraph-abstime"]:
-            seconds, rest = divmod(entry.stamp, 1_000_000_000)
-            text += b"%5d.%06d |  " % (seconds, rest // 1000)
+            seconds, nanoseconds = divmod(entry.stamp, 1_000_000_000)
+            text += b"%5d.%06d |  " % (seconds, nanoseconds // 1000)
         if options["funcgraph-cpu"]:
             text += self._cpu(entry.cpu)
         if options["funcgraph-proc"]:
@@ -236,19 +236,19 @@ class GraphRenderer(Renderer):
         return _UNTIMED if self._has_durations() else b""
 
     def _timed(self, duration: int) -> bytes:
-        """Return the column of a duration in ns."""
+        """Return the column for a duration in ns."""
         if not self._has_durations():
             return b""
         is_marked = self._instance.options["funcgraph-overhead"]
         mark = next((mark for limit, mark in self._delays if duration > limit), b" ") if is_marked else b" "
-        whole, rest = divmod(duration, 1000)
-        text = b"%d" % whole
+        microseconds, nanoseconds = divmod(duration, 1000)
+        text = b"%d" % microseconds
         if len(text) < 7:
-            text += b"." + (b"%03d" % rest)[: min(4, 7 - len(text))]
+            text += b"." + (b"%03d" % nanoseconds)[: min(4, 7 - len(text))]
         return mark + b" " + text + b" us " + b" " * (8 - len(text)) + b"|  "
 
     def _arrow(self, entry: RingEntry, arrow: bytes) -> bytes:
-        """Return the line at the begin or end of an interrupt."""
+        """Return the line at the beginning or end of an interrupt."""
         before, after = (b"  ", b" |") if self._has_durations() else (b"", b"")
         letters = self._instance.machine.gates.graph_arrow_letters
         return self._context_of(entry, letters=letters) + before + arrow + after + b"\n"

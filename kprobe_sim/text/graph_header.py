@@ -7,7 +7,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 
 class _Column(NamedTuple):
-    """A column by the option that shows it: its name, what stands below, and how far it moves the irq-info's."""
+    """A column: the option that shows it, its name, the strokes below, and how far it moves the irq-info."""
 
     option: str
     name: bytes
@@ -32,7 +32,7 @@ _LETTERS = (
 
 
 def graph_columns(instance: Instance, *, latency: bool) -> bytes:
-    """Return what explains the columns; `latency`: of the option latency-format."""
+    """Return the lines that explain the columns; `latency`: those of the option latency-format."""
     options = instance.options
     columns = [column for column in _BEFORE if options[column.option]]
     legend = b""

@@ -1,4 +1,4 @@
-"""The `#` lines at the top of `trace` (trace.c: trace_default_header and what it calls)."""
+"""The `#` lines at the top of `trace` (trace_default_header() and what it calls, in trace.c)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kprobe_sim.text.graph_header import graph_columns
 
 
 class _Legend(NamedTuple):
-    """What explains the letters of the irq-info column, by how many there are."""
+    """The explanation of the irq-info column, for a number of letters."""
 
     letters: tuple[bytes, ...]
     column: bytes
@@ -77,7 +77,7 @@ _NARROW_LATENCY = b"""\
 #     \\   /      |||||  \\    |   /         
 """  # noqa: W291 - the kernel prints these trailing blanks
 _BARE = b"#           TASK-PID    CPU#    TIMESTAMP  FUNCTION\n#              | |       |          |         |\n"
-# what explains the columns while the pid's was five wide, by the column of the irq-info and that of the tgid
+# the explanation of the columns while the pid's was five wide, by the presence of the irq-info and the tgid
 _NARROW_COLUMNS = {
     (True, False): (
         b"#           TASK-PID   CPU#  ||||    TIMESTAMP  FUNCTION\n",
@@ -103,7 +103,7 @@ _BEFORE_TGID = (  # without irq-info, on kernels that have no record-tgid
 
 
 def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
-    """Return the header of `trace` (or of `snapshot`, which has another buffer), as the options have it now."""
+    """Return the header of `trace`, or of `snapshot` and its buffer, with the options as they are now."""
     buffer = buffer or instance.buffer
     options = instance.options
     text = b"# tracer: %s\n#\n" % instance.current_tracer.encode()
@@ -142,7 +142,7 @@ def _latency_legend(instance: Instance) -> bytes:
 
 
 def _narrow(options: TraceOptions) -> bytes:
-    """Return what explains the columns while the pid's was five wide: 4.19 and before."""
+    """Return the explanation of the columns while the pid's was five wide: 4.19 and before."""
     has_irqs, tgid = options["irq-info"], options["record-tgid"]
     columns = _NARROW_COLUMNS[has_irqs, tgid] if has_irqs or "record-tgid" in options else _BEFORE_TGID
     indent = b"#" + b" " * (36 if tgid else 28)

@@ -1,6 +1,6 @@
-"""The `print fmt` of an event, compiled: a record's bytes -> the text that the trace shows after the event's name.
+"""The `print fmt` of an event, compiled: a record's bytes -> the text after the event's name in the trace.
 
-The kernel compiles the same text from C; here it is read from the `format` file.  Sources: include/trace/stages/
+The kernel compiles the same text as C; here it comes from the `format` file.  Sources: include/trace/stages/
 stage3_trace_output.h, trace_print_*_seq() in kernel/trace/trace_output.c (6.1); fixtures/static.
 """
 
@@ -20,14 +20,13 @@ _Argument = Compiled | Braces | str
 
 
 def compile_print_fmt(text: str, fields: Sequence[Field], pointers: Pointers) -> Callable[[bytes], bytes]:
-    """Return what makes a record's text.  Raises NotEvaluable where that takes more of the kernel than its record."""
+    """Return the function that makes a record's text.  Raises NotEvaluable if that needs more than the record."""
     by_name = {field.name: field for field in fields}
 
     def field(name: str) -> Compiled:
-        found = by_name.get(name)
-        if found is None:
+        if name not in by_name:
             raise NotEvaluable(f"no field {name}")
-        return read_field(found)
+        return read_field(by_name[name])
 
     parser = Parser(tokens(text), field, _functions(by_name))
     format_text = parser.string()
@@ -48,12 +47,12 @@ def print_fmt_of(format_file: str) -> str:
 
 
 def read_field(field: Field) -> Compiled:
-    """Return what reads REC->FIELD: a number, the bytes of an array, or the word that says where the data lies."""
+    """Return the reader of REC->FIELD: a number, the bytes of an array, or the word that locates the data."""
     kind, start, size, signed = field.type, field.offset, field.size, field.signed
     if "[" in kind and not kind.startswith(("__data_loc", "__rel_loc")):
         end = start + size if size else None
         return Array(lambda record: record[start:end], element_size(kind), signed)
-    if size not in (1, 2, 4, 8):  # a structure: what its bytes mean only the kernel's code knows
+    if size not in (1, 2, 4, 8):  # a structure: only the kernel's code knows what its bytes mean
         return lambda record: record[start : start + size]
     return lambda record: int.from_bytes(record[start : start + size], "little", signed=signed)
 
@@ -126,7 +125,7 @@ def _functions(fields: Mapping[str, Field]) -> dict[str, CFunction]:
 
 def _value(argument: _Argument) -> Compiled:
     if isinstance(argument, str | list):
-        raise NotEvaluable(f"{argument!r} is no value")
+        raise NotEvaluable(f"{argument!r} isn't a value")
     return argument
 
 
@@ -149,24 +148,24 @@ def _flags(arguments: Sequence[_Argument]) -> Compiled:
     value, delimiter, table = _value(arguments[0]), _value(arguments[1]), _table(arguments[2:])
 
     def text(record: bytes) -> CValue:
-        rest = number(value(record)) & _MASK
+        flags = number(value(record)) & _MASK
         separator = delimiter(record)
-        return flags_text(rest, separator if isinstance(separator, bytes) else b"", table)
+        return flags_text(flags, separator if isinstance(separator, bytes) else b"", table)
 
     return text
 
 
-def flags_text(rest: int, separator: bytes, table: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return the names of the flags that are set, and what is left of them in hex (trace_print_flags_seq)."""
+def flags_text(flags: int, separator: bytes, table: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return the names of the flags that are set, and the nameless ones in hex (trace_print_flags_seq)."""
     names = []
     for mask, name in table:
-        if not rest:
+        if not flags:
             break
-        if rest & mask == mask:
+        if flags & mask == mask:
             names.append(name)
-            rest &= ~mask
-    if rest:
-        names.append(b"0x%x" % rest)
+            flags &= ~mask
+    if flags:
+        names.append(b"0x%x" % flags)
     return separator.join(names)
 
 
@@ -175,9 +174,9 @@ def _symbolic(arguments: Sequence[_Argument]) -> Compiled:
     names = dict(reversed(table))
 
     def text(record: bytes) -> CValue:
-        one = number(value(record)) & _MASK
-        name = names.get(one)
-        return b"0x%x" % one if name is None else name
+        key = number(value(record)) & _MASK
+        name = names.get(key)
+        return b"0x%x" % key if name is None else name
 
     return text
 
@@ -186,10 +185,10 @@ def _hex(arguments: Sequence[_Argument], separator: str) -> Compiled:
     data, count = _value(arguments[0]), _value(arguments[1])
 
     def text(record: bytes) -> CValue:
-        found = data(record)
-        if isinstance(found, int):
+        content = data(record)
+        if isinstance(content, int):
             raise NotEvaluable("bytes at a pointer")
-        return separator.join(f"{byte:02x}" for byte in found[: number(count(record))]).encode()
+        return separator.join(f"{byte:02x}" for byte in content[: number(count(record))]).encode()
 
     return text
 
@@ -198,10 +197,10 @@ def _print_array(arguments: Sequence[_Argument]) -> Compiled:
     data, count, size = (_value(argument) for argument in arguments)
 
     def text(record: bytes) -> CValue:
-        found = data(record)
-        if isinstance(found, int):
+        content = data(record)
+        if isinstance(content, int):
             raise NotEvaluable("an array at a pointer")
-        return _array(found, number(count(record)), number(size(record)))
+        return _array(content, number(count(record)), number(size(record)))
 
     return text
 
@@ -209,11 +208,10 @@ def _print_array(arguments: Sequence[_Argument]) -> Compiled:
 def _array(data: bytes, count: int | None, size: int) -> bytes:
     if count is None:
         count = len(data) // size
-    values = [int.from_bytes(data[at * size : (at + 1) * size], "little") for at in range(count)]
+    values = [int.from_bytes(data[index * size : (index + 1) * size], "little") for index in range(count)]
     return b"{" + b",".join(b"0x%x" % value for value in values) + b"}"
 
 
 def _bitmask(data: bytes) -> bytes:
-    """Return a mask in hex, 32 bits a group (%*pb)."""
-    value = int.from_bytes(data, "little")
-    return b"%x" % value
+    """Return a mask in hex (%*pb)."""
+    return b"%x" % int.from_bytes(data, "little")

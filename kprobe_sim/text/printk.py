@@ -1,6 +1,6 @@
-"""The kernel's printf: a format and its arguments as bytes (lib/vsprintf.c, as far as events' `print fmt` uses it).
+"""The kernel's printf: a format and its arguments -> bytes (what `print fmt` of events uses of lib/vsprintf.c).
 
-An argument is an int, or bytes: a string for %s, what a pointer points to for %pI4, %phD and their like.
+An argument is an int, or bytes: a string for %s, the data that a pointer points to for %pI4, %phD and the like.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _CONVERSION = re.compile(
 )
 _BITS = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "L": 64, "z": 64, "Z": 64, "t": 64, "j": 64}
 _AF_INET, _AF_INET6 = 2, 10
-_ERRORS = 2**64 - 4095  # from here on no address: an error as a pointer
+_ERRORS = 2**64 - 4095  # from here on a pointer is an error
 
 
 class Pointers(NamedTuple):
-    """What a kernel makes of an address: the text of %ps and %pS (offset or not), and the number of %p."""
+    """How a kernel shows an address: the text of %ps and %pS (offset or not), and the number of %p."""
 
     symbol: Callable[[int, bool], bytes]
     hashed: Callable[[int], int]
-    string: Callable[[int], bytes | None]  # what lies at an address up to its NUL; None: nothing is known of it
+    string: Callable[[int], bytes | None]  # the bytes at an address up to the NUL; None: unknown
 
 
 class _Piece(NamedTuple):
@@ -42,21 +42,21 @@ Printf = Callable[[Iterator[CValue]], bytes]
 
 
 def compile_format(text: str, pointers: Pointers) -> Printf:
-    """Return what fills a format with arguments.  Raises NotEvaluable for a conversion that isn't known."""
+    """Return the function that fills a format with arguments.  Raises NotEvaluable for an unknown conversion."""
     pieces: list[bytes | _Piece] = []
-    at = 0
-    while (start := text.find("%", at)) >= 0:
+    position = 0
+    while (start := text.find("%", position)) >= 0:
         match = _CONVERSION.match(text, start)
         if match is None:
             raise NotEvaluable(f"conversion {text[start : start + 8]!r}")
-        pieces.append(text[at:start].encode("latin-1"))
+        pieces.append(text[position:start].encode("latin-1"))
         if match["kind"] == "%":
             pieces.append(b"%")
         else:
             bits = _BITS[match["length"]]
             pieces.append(_Piece(match["flags"], match["width"] or "", match["precision"], bits, match["kind"]))
-        at = match.end()
-    pieces.append(text[at:].encode("latin-1"))
+        position = match.end()
+    pieces.append(text[position:].encode("latin-1"))
 
     def fill(arguments: Iterator[CValue]) -> bytes:
         return b"".join(piece if isinstance(piece, bytes) else _convert(piece, arguments, pointers) for piece in pieces)
@@ -91,7 +91,7 @@ def _text(value: CValue, pointers: Pointers) -> bytes:
     if not value:
         return b"(null)"
     text = pointers.string(value & (2**64 - 1))
-    # what a pointer of a record points to may be gone: trace_check_vprintf() shows where it was
+    # the string of a recorded pointer may be gone: trace_check_vprintf() shows the address
     return b"(0x%x:)" % (value & (2**64 - 1)) if text is None else text
 
 
@@ -109,7 +109,7 @@ def _integer(value: int, kind: str, flags: str, width: int, precision: int | Non
             sign = "+" if "+" in flags else " "
     digits = format(value, "d" if kind in "diu" else kind)
     if "#" in flags:
-        # the prefix is there for a zero as well, unlike in C
+        # unlike in C, zero has the prefix too
         sign += {"x": "0x", "X": "0X"}.get(kind, "")
         if kind == "o" and value:
             digits = "0" + digits
@@ -143,7 +143,7 @@ def _address(kind: str, value: bytes) -> bytes:
     if kind[0] == "M":
         return b":".join(b"%02x" % byte for byte in value[:6])
     if kind[0] == "U":
-        import uuid  # here, as hardly any event shows one, and the import costs as much as ten of our modules
+        import uuid  # late: few events show one, and the import costs as much as ten of our modules
 
         text = str(uuid.UUID(bytes=value[:16]) if kind not in ("Ul", "UL") else uuid.UUID(bytes_le=value[:16]))
         return (text.upper() if kind in ("UB", "UL") else text).encode()
@@ -175,7 +175,7 @@ def _socket(options: str, value: bytes) -> bytes:
 
 
 def _compressed(value: bytes) -> str:
-    import ipaddress  # here, as hardly any event shows one
+    import ipaddress  # late: few events show one
 
     address = ipaddress.IPv6Address(value)
     return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)

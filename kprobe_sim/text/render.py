@@ -20,12 +20,12 @@ from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
 from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.bodies import Bodies, print_text, raw_data
-from kprobe_sim.text.lines import Lines
+from kprobe_sim.text.lines import JoinedLines
 from kprobe_sim.text.times import MICROS, times_of
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
-FLAG_LAZY_RESCHED = 0x02  # the same, since 6.14
+FLAG_LAZY_RESCHED = 0x02  # the same bit, since 6.14
 FLAG_NEED_RESCHED = 0x04
 FLAG_HARDIRQ = 0x08
 FLAG_SOFTIRQ = 0x10
@@ -36,7 +36,7 @@ FLAG_BH_OFF = 0x80
 _HEADER = struct.Struct("<HBBi")
 _HEAD = itemgetter(slice(_HEADER.size))
 _CONTEXTS = 4096  # of each CPU that are kept
-_FEW = 6  # so many are made sooner one by one
+_FEW = 6  # up to this many lines are made faster one by one
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
 DELAYS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 _SHORT_MARKS = ((10**5, b"!"), (10**3, b"+"))
@@ -84,7 +84,7 @@ def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
 
 
 def lost_text(cpu: int, count: int) -> bytes:
-    """Return what stands before an entry if others of its CPU were lost."""
+    """Return the line before an entry that says how many others of its CPU were lost."""
     return b"CPU:%d [LOST %d EVENTS]\n" % (cpu, count)
 
 
@@ -93,14 +93,14 @@ def _nothing(_cpu: int, _head: bytes) -> bytes:
 
 
 class Renderer:
-    """Renders entries with the options that its instance has when `refresh` was last called.
+    """Renders entries with the options that its instance had at the last `refresh`.
 
-    `latency`: in the format of option latency-format.  `start` is when the buffer was last reset
+    `latency`: in the format of the option latency-format.  `start` is the time when the buffer was last reset
     (array_buffer->time_start).
     """
 
-    records = 1  # entries of its CPU that the last line of a reader who consumes has shown
-    unshown = frozenset({"function_graph", "mmiotrace"})  # tracers whose ways to show a trace it hasn't got
+    records = 1  # entries of its CPU that a consuming reader's last line has shown
+    unshown = frozenset({"function_graph", "mmiotrace"})  # tracers whose format it can't show
 
     def __init__(self, instance: Instance, latency: bool, start: int = 0) -> None:
         self._instance = instance
@@ -120,13 +120,13 @@ class Renderer:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the options, names, events and symbols anew, if any of them have changed."""
+        """Read the options, names, events and symbols again if any of them has changed."""
         instance = self._instance
         state = instance.render_state
         if state == self._state:
             return
         if instance.current_tracer in self.unshown:
-            raise refuse(errno.ENOSYS)  # how these show a trace isn't simulated: say so, no kernel answers this
+            raise refuse(errno.ENOSYS)  # a kernel never answers this: it says that the format isn't simulated
         self._state = state
         self._bodies.refresh()
         options = instance.options
@@ -143,21 +143,21 @@ class Renderer:
             lambda cpu: TextCache(partial(make, cpu), _CONTEXTS)
         )
 
-    def lines(self, entries: Unread, start: int, end: int) -> tuple[Lines, bool]:
-        """Return the texts of entries, and whether they stay so as long as `refresh` has nothing to look at.
+    def lines(self, entries: Unread, start: int, end: int) -> tuple[JoinedLines, bool]:
+        """Return the texts of entries, and whether they hold until `refresh` finds a change.
 
-        The entries are all of a buffer that nobody consumes, in order of time.
+        `entries` are all those of a buffer that nobody consumes, in order of time.
         """
         self._bodies.is_lasting = True
         end = min(end, len(entries))
         lines = self._plain(entries, start, end) if self._is_plain and end - start > _FEW else None
-        if lines is None:  # made in pieces, as one may not fit
+        if lines is None:  # one by one, since one may not fit
             some = entries[start : end + 1]
-            lines = Lines.of(list(map(self.line, some[: end - start], [*some[1:], None], range(start, end))))
+            lines = JoinedLines.of(list(map(self.line, some[: end - start], [*some[1:], None], range(start, end))))
         return lines, self._bodies.is_lasting
 
-    def _plain(self, entries: Unread, start: int, end: int) -> Lines | None:
-        """Return entries in the usual format; None if one of them may be too long, or not right: see `Shown`."""
+    def _plain(self, entries: Unread, start: int, end: int) -> JoinedLines | None:
+        """Return entries in the usual format; None if one may be too long, or wrong: see `Shown`."""
         stamps, cpus, data = entries.columns(start, end)
         count = len(data)
         rows = self._bodies.rows(data)
@@ -171,14 +171,14 @@ class Renderer:
         if max(lengths) >= self._size:
             return None
         text = text_of(merged((context, seconds, *micros, *body)), count)
-        return None if b"\0" in text else Lines(text, lengths)
+        return None if b"\0" in text else JoinedLines(text, lengths)
 
     def _context_part(self, rows: Rows, heads: Sequence[bytes], cpus: Sequence[int]) -> Part:
-        """Return what stands before the times; `heads` are those of the rows, or one if all records begin alike."""
+        """Return the part before the times; `heads` are those of the rows, or a single one if all are equal."""
         contexts = self._contexts
         if cpus.count(cpus[0]) == len(cpus):
-            found = column(heads, contexts[cpus[0]].__getitem__)
-            return found if isinstance(found, bytes) else rows.spread(found)
+            part = column(heads, contexts[cpus[0]].__getitem__)
+            return part if isinstance(part, bytes) else rows.spread(part)
         if len(heads) == 1:
             return column(cpus, lambda cpu: contexts[cpu][heads[0]])
         return [contexts[cpu][head] for cpu, head in zip(cpus, rows.spread(heads), strict=True)]
@@ -188,7 +188,7 @@ class Renderer:
         options = self._instance.options
         data = entry.data
         lost = lost_text(entry.cpu, entry.lost) if entry.lost else b""
-        kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
+        kind, _, _, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
             return lost + print_text(data)
         if options["bin"] or options["hex"] or options["raw"]:
@@ -196,20 +196,19 @@ class Renderer:
         context = b""
         if options["context-info"]:
             if self._latency:
-                letters = self._letters(flags, preempt_count)
-                context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
+                context = self._latency_context(entry, following, index)
             else:
                 context = self._contexts[entry.cpu][data[:8]] + self._time(entry.stamp)
-        body = self._bodies.one(data)
+        body = self._bodies.body(data)
         text = lost + context + body
         return self._cut(text, data, body) if len(text) >= self._size else text
 
     def _cut(self, text: bytes, data: bytes, body: bytes) -> bytes:
-        """Return what fits of a text that ends in `body`."""
+        """Return as much of a text that ends in `body` as fits."""
         return cut([text[: len(text) - len(body)], *self._pieces(data, body)], self._size)
 
     def ends_in_put(self, data: bytes) -> bool:
-        """True if the newline of an entry may be the last byte of the kernel's buffer, see `trace_seq.Put`."""
+        """Return True if an entry's newline may be the last byte of the kernel's buffer: `trace_seq.Put`."""
         options = self._instance.options
         if options["raw"] or options["bin"] or options["hex"]:
             return options["hex"]
@@ -231,9 +230,12 @@ class Renderer:
             return [body[:start], *(body[at : at + 3] for at in range(start, len(body) - 1, 3)), Put(b"\n")]
         if body.startswith(_STACKS):
             first, *frames = body.splitlines()
-            return [Put(first + b"\n"), *(piece for one in frames for piece in (Put(one[:4]), one[4:], Put(b"\n")))]
-        name, colon, rest = body.partition(b": ")
-        return [name, colon + rest] if kind == TRACE_PRINT else [name + colon, rest]
+            return [
+                Put(first + b"\n"),
+                *(piece for frame in frames for piece in (Put(frame[:4]), frame[4:], Put(b"\n"))),
+            ]
+        name, colon, text = body.partition(b": ")
+        return [name, colon + text] if kind == TRACE_PRINT else [name + colon, text]
 
     def _letters(self, flags: int, preempt_count: int) -> bytes:
         letters = self._flags.get(flags << 8 | preempt_count)
@@ -249,29 +251,21 @@ class Renderer:
         return b" %12d: " % stamp
 
     def _context(self, cpu: int, head: bytes) -> bytes:
-        """Return what stands before the time: by the first bytes of a record, up to the pid."""
+        """Return the columns before the time for the first bytes of a record, up to the pid."""
         _, flags, preempt_count, pid = _HEADER.unpack(head)
         options, cmdlines = self._instance.options, self._instance.cmdlines
         text: bytes = b"%16s" % cmdlines.find(pid) + self._task % pid
-        place = b"[%03d]" % cpu
+        columns = b"[%03d]" % cpu
         if options["record-tgid"]:
             tgid = cmdlines.tgid(pid)
             gates = self._instance.machine.gates
             shown = b"(%*d)" % (gates.pid_width, tgid) if tgid else b"(" + b"-" * gates.pid_width + b")"
-            place = shown + b" " + place
-        text += place + self._before_time
+            columns = shown + b" " + columns
+        text += columns + self._before_time
         return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 
-    def _latency_context(
-        self,
-        entry: RingEntry,
-        following: RingEntry | None,
-        index: int,
-        flags: int,
-        preempt_count: int,
-        pid: int,
-        letters: bytes,
-    ) -> bytes:
+    def _latency_context(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
+        _, flags, preempt_count, pid = _HEADER.unpack_from(entry.data)
         instance = self._instance
         in_ns = instance.clock.in_ns
         comm = instance.cmdlines.find(pid)
@@ -280,7 +274,7 @@ class Renderer:
         if in_ns:
             absolute, relative = ns2usecs(absolute), ns2usecs(relative)
         if instance.options["verbose"]:
-            text = self._named_task % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
+            text: bytes = self._named_task % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
             if in_ns:
                 return text + b"[%08x] %d.%03dms (+%d.%03dms): " % (
                     ns2usecs(entry.stamp),
@@ -288,7 +282,7 @@ class Renderer:
                     *divmod(relative, 1000),
                 )
             return text + b"[%016x] %d (+%d): " % (entry.stamp, absolute, relative)
-        text = b"%8.8s" % comm + self._task % pid + b"%3d" % entry.cpu + letters
+        text = b"%8.8s" % comm + self._task % pid + b"%3d" % entry.cpu + self._letters(flags, preempt_count)
         if not in_ns:
             return text + b" %4d: " % absolute
         mark = next((mark for limit, mark in self._marks if relative * 1000 > limit), b" ")

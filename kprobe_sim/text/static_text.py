@@ -1,4 +1,4 @@
-"""The printer of a static event's record: its name and its `print fmt`, or a system call's own text."""
+"""The text of a static event's record: its name and its `print fmt`, or a system call's own form."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kprobe_sim.text.syscall_text import enter_text, exit_text
 def static_text(
     machine: SimulatedMachine,
     event: StaticEvent,
-    look: Callable[[], None] = lambda: None,
+    read_memory: Callable[[], None] = lambda: None,
     *,
     hashed: bool = True,
     verbose: bool = False,
 ) -> Callable[[bytes], bytes]:
-    """Return what makes the text of an event's records, newline included; `hashed`: %p hides addresses.
+    """Return the function that makes the text of an event's records, newline included; `hashed`: %p hides addresses.
 
-    `look` is called when a text is made of what lies in memory.
+    It calls `read_memory` when a text depends on the machine's memory.
 
-    Raises NotEvaluable for an event whose text takes more of the kernel than its record and format file.
+    Raises NotEvaluable for an event whose text needs more of the kernel than its record and format file.
     """
     if event.system == "syscalls":
         if event.name.startswith("sys_exit_"):
@@ -34,7 +34,7 @@ def static_text(
     pointers = Pointers(
         lambda address, offset: pointer_symbol(machine, address, offset=offset),
         hashes,
-        lambda address: kernel_string(machine, address, look),
+        lambda address: kernel_string(machine, address, read_memory),
     )
     text = event.format().decode("latin-1")
     body = compile_print_fmt(print_fmt_of(text), event.filter_fields(), pointers)
@@ -43,7 +43,7 @@ def static_text(
 
 
 def pointer_symbol(machine: SimulatedMachine, address: int, *, offset: bool) -> bytes:
-    """Return an address as %ps and, with the offset, %pS show it."""
+    """Return an address as %ps shows it, or with `offset` as %pS does."""
     symbol = machine.symbols.at(address)
     if symbol is None:
         return b"0x%x" % address
@@ -52,11 +52,11 @@ def pointer_symbol(machine: SimulatedMachine, address: int, *, offset: bool) -> 
     return with_module(symbol.name, symbol.module).encode()
 
 
-def kernel_string(machine: SimulatedMachine, address: int, look: Callable[[], None]) -> bytes | None:
-    """Return the string at an address of the kernel, None where nothing can be read; `look` is called for memory."""
+def kernel_string(machine: SimulatedMachine, address: int, read_memory: Callable[[], None]) -> bytes | None:
+    """Return the string at an address of the kernel, None if it can't be read; call `read_memory` before a read."""
     known = machine.strings.get(address)
     if known is not None:
         return known
-    look()
+    read_memory()
     data = machine.memory.stretch(address, 1024)
     return data.split(b"\0", 1)[0] if data else None

@@ -1,4 +1,4 @@
-"""System call events as the trace shows them, without their `print fmt` (kernel/trace/trace_syscalls.c).
+"""The text of system call events, which doesn't come from their `print fmt` (kernel/trace/trace_syscalls.c).
 
 Up to 6.17 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.18 shows small numbers decimal and others
 with 0x; 6.19 and later the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of
@@ -15,9 +15,9 @@ from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.records.field import Field
 from kprobe_sim.text.print_fmt import dynamic, flags_text
 
-_ARGUMENTS = 16  # where they begin in the record
+_ARGUMENTS = 16  # their offset in the record
 _USER = "_val"
-# what each system call whose event holds the user's buffer takes as the size of it: the position of the argument
+# system calls whose event holds the user's buffer: the position of the argument that is its size
 SIZES: Mapping[str, int] = {"write": 2, "mq_timedsend": 2, "pwrite64": 2}
 STRING_SIZES: Mapping[str, int] = {"setdomainname": 1, "sethostname": 1, "kexec_file_load": 3}
 _ACCMODE, _CREAT, _TMPFILE = 0o3, 0o100, 0o20200000
@@ -42,25 +42,25 @@ _OPEN_FLAGS = (
 
 
 class _Call:
-    """A system call's entry event: its arguments, and which of them it holds the user's memory of."""
+    """A system call's entry event: its arguments, and those whose user memory it holds."""
 
     def __init__(self, event: StaticEvent) -> None:
         self.name = event.name.removeprefix("sys_enter_")
         self.label = b"sys_" + self.name.encode()
-        fields = event.filter_fields()[1:]  # but for the number: __syscall_nr, or nr on older kernels
+        fields = event.filter_fields()[1:]  # without the number: __syscall_nr, or nr on older kernels
         self.user = {field.name[2 : -len(_USER)]: field for field in fields if field.type.startswith("__data_loc")}
         self.arguments: Sequence[Field] = [field for field in fields if not field.type.startswith("__data_loc")]
         self.unpack = struct.Struct(f"<{len(self.arguments)}Q").unpack_from
 
 
 def exit_text(event: StaticEvent) -> Callable[[bytes], bytes]:
-    """Return what shows the exit of a system call."""
+    """Return the function that shows the exit of a system call."""
     label = b"sys_" + event.name.removeprefix("sys_exit_").encode()
     return lambda record: b"%b -> 0x%x\n" % (label, struct.unpack_from("<Q", record, _ARGUMENTS)[0])
 
 
 def enter_text(event: StaticEvent, gates: Gates, *, verbose: bool) -> Callable[[bytes], bytes]:
-    """Return what shows the entry of a system call; `verbose`: with the types of its arguments."""
+    """Return the function that shows the entry of a system call; `verbose`: with the types of its arguments."""
     call = _Call(event)
     types = [field.type.encode() + b" " if verbose else b"" for field in call.arguments]
     names = [field.name.encode() for field in call.arguments]
@@ -93,7 +93,7 @@ def _openat(call: _Call, record: bytes) -> bytes:
     if not flags & _ACCMODE:
         text += b"O_RDONLY|" if flags else b"O_RDONLY"
     if flags:
-        # the kernel counts them as an int: the uppermost fills the rest
+        # the kernel takes them as an int: the sign bit is extended
         text += flags_text(flags - (1 << 32) & 2**64 - 1 if flags >> 31 else flags, b"|", _OPEN_FLAGS)
     if flags & (_CREAT | _TMPFILE):
         text += b", mode: 0%03o" % (mode & 0xFFFFFFFF)
@@ -103,9 +103,9 @@ def _openat(call: _Call, record: bytes) -> bytes:
 def _user_memory(call: _Call, data: bytes, values: Sequence[int]) -> bytes:
     if call.name not in SIZES:
         return b' "%b"' % data.split(b"\0", 1)[0]
-    wanted = values[SIZES[call.name]]
-    wanted = (wanted & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # an int
-    more = len(data) < wanted
+    size = values[SIZES[call.name]]
+    size = (size & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # an int
+    more = len(data) < size
     text = b" (" + b":".join(b"%02x" % byte for byte in data) + (b", ..." if more else b"") + b")"
     if not any(32 <= byte < 127 for byte in data):
         return text

@@ -1,4 +1,4 @@
-"""The times of many records, as the lines of a trace show them."""
+"""The timestamps of many records, as the lines of a trace show them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ MICROS = len("123456: ")
 
 _SECOND, _MILLI, _HALF = 10**9, 10**6, 500  # ns; the last is half a microsecond
 _MICROS_OF_SECOND = 10**6
-_DENSE = 10**5  # ns: records that are no further from each other share milliseconds
+_DENSE = 10**5  # ns: records this close together share milliseconds
 
 
 @cache
 def _thousandths(shown: bytes) -> Sequence[bytes]:
-    """Return the numbers from 0 to 999 as a format shows them."""
+    """Return the numbers from 0 to 999 in a format."""
     return tuple(shown % number for number in range(1000))
 
 
 def times_of(stamps: Sequence[int], *, in_order: bool) -> Sequence[Part]:
-    """Return times in parts: the seconds, and what is `MICROS` bytes long.
+    """Return timestamps in parts: the seconds, and the microseconds, which are `MICROS` bytes long.
 
-    `in_order`: none of them is before the one ahead of it.
+    `in_order`: they never decrease.
     """
     first, last = (stamps[0], stamps[-1]) if in_order else (min(stamps), max(stamps))
     second = (first + _HALF) // _SECOND
-    start = second * _SECOND - _HALF  # stamps are rounded up from there
+    start = second * _SECOND - _HALF  # stamps from here on round up to it
     upper, lower = _thousandths(b"%03d"), _thousandths(b"%03d: ")
     if in_order and last < start + _SECOND and last - first < len(stamps) * _DENSE:
         return b" %5d." % second, *_by_milliseconds(stamps, start, upper, lower)
@@ -44,11 +44,11 @@ def _by_milliseconds(
     stamps: Sequence[int], start: int, upper: Sequence[bytes], lower: Sequence[bytes]
 ) -> tuple[Part, Part]:
     millis: list[bytes] = []
-    rest: list[bytes] = []
-    while len(rest) < len(stamps):
-        milli = (stamps[len(rest)] - start) // _MILLI
+    micros: list[bytes] = []
+    while len(micros) < len(stamps):
+        milli = (stamps[len(micros)] - start) // _MILLI
         since = start + milli * _MILLI
-        some = stamps[len(rest) : bisect_left(stamps, since + _MILLI, len(rest))]
+        some = stamps[len(micros) : bisect_left(stamps, since + _MILLI, len(micros))]
         millis += [upper[milli]] * len(some)
-        rest += [lower[(stamp - since) // 1000] for stamp in some]
-    return millis, rest
+        micros += [lower[(stamp - since) // 1000] for stamp in some]
+    return millis, micros

@@ -1,4 +1,4 @@
-"""Files that show a buffer in a different way than `trace`: the snapshot, and raw pages."""
+"""Files that show a buffer in other ways than `trace`: the snapshot, and raw pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.language.primitives.words import number_from_user
 from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.tree.common_padding import padded
 from kprobe_sim.tree.files.node import OpenFile, Seek
-from kprobe_sim.tree.first_records import padded
 from kprobe_sim.tree.trace_file import Trace, poll_mask
 
 
 class SnapshotFile(Trace):
-    """`snapshot`: the spare buffer as text, or what can be done with it while it is empty.
+    """`snapshot`: the spare buffer as text; while it is empty, how to use it.
 
     A write of 0 frees it, 1 takes a snapshot, any other number empties it (tracing_snapshot_write).
     """
@@ -78,9 +78,9 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
 
 
 class RawPipe(OpenFile):
-    """`trace_pipe_raw` and `snapshot_raw`: consume whole pages in the kernel's layout; never blocks here.
+    """`trace_pipe_raw` and `snapshot_raw`: they consume whole pages in the kernel's layout, and never block here.
 
-    Any number of openers; each has a page of its own, read on before the next is taken (tracing_buffers_read).
+    There may be any number of openers; each reads its page to the end before it takes the next (tracing_buffers_read).
     """
 
     seek: ClassVar[Seek] = Seek.NONE
@@ -104,7 +104,7 @@ class RawPipe(OpenFile):
             page = buffer.take_page(size, self._widen)
             if page is None:
                 if buffer.entries:
-                    return b""  # there is something, but `size` is too small for it
+                    return b""  # `size` is too small for what there is
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._page, self._taken = page, 0
         data = self._page[self._taken : self._taken + size]
@@ -112,8 +112,8 @@ class RawPipe(OpenFile):
         return data
 
     def splice(self, size: int, position: int) -> bytes:
-        """Return a page that nobody writes to any more: splice(2) gives only those (tracing_buffers_splice_read)."""
-        if self._taken != PAGE_SIZE:  # a read has left a part of one
+        """Return a page that is no longer written to: splice(2) gives only those (tracing_buffers_splice_read)."""
+        if self._taken != PAGE_SIZE:  # a read has left part of a page
             raise refuse(errno.EINVAL)
         page = self._buffer().cpus[self._cpu].take_full_page(self._widen)
         if page is None:

@@ -1,4 +1,4 @@
-"""The effects of reading and writing an instance's control files (the fops of trace.c, 6.1)."""
+"""What reading and writing an instance's control files does (the fops of trace.c, 6.1)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kprobe_sim.machine.clock import ns2usecs
 
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE
-# struct saved_cmdlines_buffer: asked for at boot, bytes before the names, of the order of pages that it then has
+# struct saved_cmdlines_buffer: entries asked for at boot, bytes before the names, bytes of the order of pages
 _CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINES_FIRST = 128, 131_096, 262_144
 _CPUMASK_GAP = b", \t\n\v\f\r"
 _CPUMASK_GAPS = re.compile(rb"[, \t\n\v\f\r]+")
 _HEX = re.compile(rb"[0-9a-fA-F]+")
-_MEMORY = 140_000  # kB that are free in a machine of 256 MiB, as the profiles were recorded on
+_MEMORY = 140_000  # kB that are free in a machine of 256 MiB, like those of the recorded profiles
 
 
 def put_tracing_on(instance: Instance, data: bytes) -> None:
@@ -60,7 +60,7 @@ def clock_text(instance: Instance) -> bytes:
 
 def put_tracer(instance: Instance, data: bytes) -> None:
     if not instance.name:
-        instance.expand()  # even if there is no such tracer
+        instance.expand()  # even if the tracer doesn't exist
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
     tracefs, path = instance.machine.profile.tracefs, "instances/*/available_tracers"
     available = tracefs.text(path) if instance.name and tracefs.has_text(path) else b""
@@ -94,7 +94,7 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
     kilobytes = number_from_user(data)
     if not kilobytes:
         raise refuse(errno.EINVAL)
-    instance.tracing.is_expanded = True  # even if there is no memory
+    instance.tracing.is_expanded = True  # even if the memory doesn't suffice
     if kilobytes * (instance.cpus if cpu is None else 1) > _MEMORY:
         raise refuse(errno.ENOMEM)
     if instance.readers.hold(cpu):
@@ -151,13 +151,13 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
     if instance.machine.gates.module_events and ":mod:" in pattern:
         _switch_module_events(instance, ModuleEvents.read(pattern), on)
         return
-    match, colon, rest = pattern.partition(":")
-    system = match if colon and match not in ("", "*") else None
-    name = rest if colon and rest not in ("", "*") else None
+    first, colon, second = pattern.partition(":")
+    system = first if colon and first not in ("", "*") else None
+    name = second if colon and second not in ("", "*") else None
     if colon:
         named = list(instance.events(system, name))
     else:
-        named = instance.in_order([*instance.events(system=match), *instance.events(name=match)])
+        named = instance.in_order([*instance.events(system=first), *instance.events(name=first)])
     events = [event for event in named if event.can_enable]
     if not events:
         raise refuse(errno.EINVAL)
@@ -166,11 +166,11 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
 
 
 def _switch_module_events(instance: Instance, words: ModuleEvents, on: bool) -> None:
-    """Keep what is to be enabled when a module comes, or forget it; no event here is a module's."""
+    """Note what to enable when a module is loaded, or forget it; no event here belongs to a module."""
     if on:
         instance.module_events.append(words)
         return
-    left = [kept for kept in instance.module_events if not words.means(kept)]
+    left = [noted for noted in instance.module_events if not words.means(noted)]
     if len(left) == len(instance.module_events):
         raise refuse(errno.EINVAL)
     instance.module_events[:] = left
@@ -191,7 +191,7 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
     while consumed < len(data):
         word = next_word(data[consumed:], _PID_WORD)
         if not word.text:
-            # blanks at the end are taken; where they once weren't, they are all that is where there are no pids
+            # blanks at the end are consumed; kernels that don't do so still consume a write of blanks alone
             counts_blanks = instance.machine.gates.pid_blanks_taken
             consumed = consumed + word.consumed if counts_blanks else consumed if pids else word.consumed
             break
@@ -252,7 +252,7 @@ def put_group_enable(instance: Instance, system: str | None, data: bytes) -> Non
         instance.file(event).enable(bool(value))
 
 
-# numbers that are kept, checked as the kernel checks them, and change nothing that is simulated
+# numbers that are checked as the kernel checks them and stored, but have no effect on what is simulated
 
 
 def put_number(instance: Instance, path: str, show: Callable[[int], bytes], data: bytes) -> None:
@@ -266,7 +266,7 @@ def percent_text(value: int) -> bytes:
 
 
 def depth_text(value: int) -> bytes:
-    """Show an unsigned int that is printed as an int."""
+    """Show an unsigned int as the kernel prints it, as an int."""
     return b"%d\n" % _signed(value, 32)
 
 
@@ -275,7 +275,7 @@ def long_text(value: int) -> bytes:
 
 
 def microseconds_text(value: int) -> bytes:
-    """Show what is kept in nanoseconds, or -1 (tracing_nsecs_read)."""
+    """Show a value that the kernel stores in nanoseconds, or -1 (tracing_nsecs_read)."""
     nanoseconds = value * 1000 & ULONG_MAX
     return b"%d\n" % (-1 if nanoseconds == ULONG_MAX else nanoseconds // 1000)
 
@@ -290,8 +290,8 @@ def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
     if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
         raise refuse(errno.EINVAL)
     first = instance.machine.profile.saved_cmdlines_size
-    if first != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
-        size = (_CMDLINES_FIRST - _CMDLINES_HEAD) // first  # bytes of a name: 16, or 20 where its pid is beside it
+    if first != _CMDLINES_ASKED:  # this kernel fills whole orders of pages
+        size = (_CMDLINES_FIRST - _CMDLINES_HEAD) // first  # bytes of a name: 16, or 20 with its pid
         pages = -(-(_CMDLINES_HEAD + value * size) // PAGE_SIZE)
         value = ((PAGE_SIZE << (pages - 1).bit_length()) - _CMDLINES_HEAD) // size
     instance.cmdlines.resize(value)
@@ -308,27 +308,27 @@ def cpumask_text(instance: Instance) -> bytes:
 
 
 def _check_words(data: bytes) -> None:
-    """Raise OSError EINVAL where commas have nothing between them, or a word has blanks in it (5.4.273)."""
+    """Raise OSError EINVAL for nothing between two commas, and for a word with blanks (5.4.273)."""
     if not all(len(word.split()) == 1 for word in data.split(b",")):
         raise refuse(errno.EINVAL)
 
 
 def put_cpumask(instance: Instance, data: bytes) -> None:
-    """Take a mask in hexadecimal, 32 bits between commas; the rightmost is the lowest (bitmap_parse)."""
+    """Take a mask in hexadecimal, 32 bits between commas, the lowest at the right (bitmap_parse)."""
     if not data:
         raise refuse(errno.EINVAL)
     if not instance.machine.gates.empty_masks:
         _check_words(data.partition(b"\0")[0])
     words = _CPUMASK_GAPS.split(data.partition(b"\n")[0].partition(b"\0")[0].strip(_CPUMASK_GAP))
     mask = 0
-    for place, word in enumerate(reversed([word for word in words if word])):
-        if place >= -(-instance.cpus // 32):
+    for index, word in enumerate(reversed([word for word in words if word])):
+        if index >= -(-instance.cpus // 32):
             raise refuse(errno.EOVERFLOW)
         if not _HEX.fullmatch(word[-8:]):
             raise refuse(errno.EINVAL)
         if len(word) > 8 and _HEX.fullmatch(word[-9:-8]):
             raise refuse(errno.EOVERFLOW)
-        mask |= int(word[-8:], 16) << 32 * place
+        mask |= int(word[-8:], 16) << 32 * index
     if mask >> instance.cpus:
         raise refuse(errno.EOVERFLOW)
     instance.masked = frozenset(cpu for cpu in range(instance.cpus) if not mask >> cpu & 1)

@@ -1,7 +1,7 @@
 """The control files of an instance: how each opens, what it shows and accepts, and what O_TRUNC does to it.
 
-`CONTROL` and `TOP` are the list of what is simulated.  Which kind of open file a name is follows the file_operations of
-kernel/trace/*.c of 6.1.
+`CONTROL` and `TOP` list what is simulated.  The kind of each open file follows the file_operations in kernel/trace/*.c
+of 6.1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable
 from functools import partial
 
-import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
+import kprobe_sim.tree.control as control  # not `from`, which would take a module that pyfakefs has forgotten
 from kprobe_sim.events.dyn_event import Operations
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.language.primitives.refusal import refuse
@@ -63,7 +63,7 @@ def _bound_put(put: _InstancePut | None, instance: Instance) -> PutBytes | None:
 
 
 class Control(NamedTuple):
-    """A control file: how it opens, and what O_TRUNC does at an open for writing."""
+    """A control file: how it opens, and what O_TRUNC does when it is opened for writing."""
 
     opener: InstanceOpener
     truncated: Callable[[Instance], None] | None = None
@@ -127,7 +127,7 @@ CONTROL: dict[str, Control] = {
     ),
 }
 
-# files of the top only
+# files of the top instance only
 TOP: dict[str, Control] = {
     "available_events": Control(lambda instance, flags: Seq(flags, instance.tracing.events.available)),
     "available_filter_functions": Control(
@@ -150,7 +150,7 @@ TOP: dict[str, Control] = {
 def _probe_file(
     kind: Callable[[ProbeRegistry], Operations | None], put: Callable[[ProbeRegistry, bytes], int]
 ) -> Callable[[ProbeRegistry], Control]:
-    """Return what makes the file that lists one kind of dynamic event, or all, and takes lines of it."""
+    """Return the maker of a file that lists one kind of dynamic events, or all, and takes their definitions."""
 
     def made(probes: ProbeRegistry) -> Control:
         return Control(
@@ -168,7 +168,7 @@ def _synthetic_events(probes: ProbeRegistry) -> Control:
     )
 
 
-# files of the top only that show and change the dynamic events
+# files of the top instance only, which show and change the dynamic events
 PROBE_FILES: dict[str, Callable[[ProbeRegistry], Control]] = {
     "dynamic_events": _probe_file(lambda _: None, lambda probes, data: probes.write(data, dynamic_events=True)),
     "kprobe_events": _probe_file(lambda probes: probes.kprobes, lambda probes, data: probes.write(data)),
@@ -180,7 +180,7 @@ PROBE_FILES: dict[str, Callable[[ProbeRegistry], Control]] = {
     "uprobe_profile": lambda probes: Control(lambda _, flags: Seq(flags, lambda: probes.uprobes.profile)),
 }
 
-# numbers that are kept and change nothing that is simulated: what is shown for one that is written
+# numbers that have no effect on what is simulated: what each file shows for a number that was written
 KNOBS: dict[str, tuple[Callable[[int], bytes], type[Simple]]] = {
     "buffer_percent": (control.percent_text, RbSimple),
     "max_graph_depth": (control.depth_text, Generic),
@@ -189,7 +189,7 @@ KNOBS: dict[str, tuple[Callable[[int], bytes], type[Simple]]] = {
     "tracing_thresh": (control.microseconds_text, FixedGeneric),
 }
 
-# files whose recorded text is shown, that aren't seq_files
+# files that show their recorded text, and aren't seq_files
 PLAIN = frozenset({"README", "dyn_ftrace_total_info"})
 
 PER_CPU: dict[str, Callable[[Instance, int, int], OpenFile]] = {
@@ -208,7 +208,7 @@ PER_CPU: dict[str, Callable[[Instance, int, int], OpenFile]] = {
 
 
 class _CpuMaskFile(FixedGeneric):
-    """tracing_cpumask: the CPUs that are traced; a read must have room for more than the whole mask."""
+    """tracing_cpumask: the CPUs that are traced; a read needs room for more than the whole mask."""
 
     def __init__(self, flags: int, instance: Instance) -> None:
         super().__init__(flags, partial(control.cpumask_text, instance), partial(control.put_cpumask, instance))
@@ -224,7 +224,7 @@ class _ErrorLogFile(Seq):
 
 
 class _FreeBuffer(OpenFile):
-    """free_buffer: a write is ignored; closing shrinks the buffer to its least."""
+    """free_buffer: a write is ignored; closing shrinks the buffer to its minimum."""
 
     seek = Seek.NONE
 

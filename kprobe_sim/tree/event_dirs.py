@@ -1,6 +1,6 @@
 """The `events` tree of an instance: systems, events and their files.
 
-What filters, triggers and histograms need is imported when one of their files is opened: few kernels have any.
+Filters, triggers and histograms are imported when one of their files is opened: few simulated kernels use any.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
+import kprobe_sim.tree.control as control  # not `from`, which would take a module that pyfakefs has forgotten
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.language.primitives.refusal import refuse
@@ -17,8 +17,7 @@ from kprobe_sim.language.primitives.words import as_file, of_file
 from kprobe_sim.tree.files.node import DirNode, Node, OpenFile, Seek
 from kprobe_sim.tree.files.seqfile import Seq, single
 from kprobe_sim.tree.files.simple import Get, Once, PutBytes, Simple
-from kprobe_sim.tree.modes import Modes
-from kprobe_sim.tree.tree_parts import TreeParts
+from kprobe_sim.tree.modes import Modes, TreeParts
 
 
 class EventsNode(DirNode):
@@ -30,22 +29,22 @@ class EventsNode(DirNode):
 
     @property
     def links(self) -> int:
-        """1 on eventfs, else as any directory's."""
+        """1 on eventfs, otherwise as for any directory."""
         return 1 if self._modes.eventfs else 2 + self.directories()
 
     def directories(self) -> int:
-        """Count the directories in it: a stat of each of two thousand must not look at all of them."""
+        """Count the directories in it, without a lookup: stat(2) is called on two thousand of them."""
         return 0
 
     def _listed(self, directories: list[str], files: Iterable[str]) -> Iterable[str]:
-        """Put directories, the oldest first, and files in readdir order: the older tracefs lists the newest first."""
+        """Put directories, given oldest first, and files in readdir order: without eventfs the newest comes first."""
         return (*files, *directories) if self._modes.eventfs else (*reversed(directories), *files)
 
     def _chosen(self, known: set[str], name: str, file: Node | None, directory: Node | None) -> Node | None:
-        """Return the file or the directory of that name: a file that was found once (`known`) is found for ever.
+        """Return the file or the directory of that name; a file that was once looked up (`known`) always wins.
 
-        eventfs looks among the directories first; but what was looked up stays in the cache of names (fs/dcache.c), and
-        nothing takes a file out of it when a directory of its name is made.
+        eventfs searches the directories first.  But a file that was looked up stays in the dentry cache (fs/dcache.c),
+        even when a directory of its name is made.
         """
         if file is not None and (directory is None or name in known or not self._modes.eventfs):
             known.add(name)
@@ -58,7 +57,7 @@ _SYSTEM_FILES = ("enable", "filter")
 
 
 class EventsDir(EventsNode):
-    """events/: one directory per system, and the files for all events."""
+    """events/: a directory for each system, and the files for all events."""
 
     def __init__(self, instance: Instance, parts: TreeParts) -> None:
         super().__init__(parts.modes)
@@ -110,7 +109,7 @@ class EventsDir(EventsNode):
 
 
 class SystemDir(EventsNode):
-    """events/SYSTEM/: one directory per event, and enable and filter for the system."""
+    """events/SYSTEM/: a directory for each event, and the system's enable and filter."""
 
     def __init__(self, instance: Instance, system: str, parts: TreeParts) -> None:
         super().__init__(parts.modes)
@@ -127,21 +126,21 @@ class SystemDir(EventsNode):
             return None
         instance, system = self._instance, self._system
         name = of_file(name)
-        found = instance.find(system, name)
-        directory = None if found is None else EventDir(found, self._parts)
-        if name not in _SYSTEM_FILES or name not in self._own:
+        file = instance.find(system, name)
+        directory = None if file is None else EventDir(file, self._parts)
+        if name not in _SYSTEM_FILES or name not in self._files:
             return directory
-        return self._chosen(instance.known_files(system), name, self._own_file(name), directory)
+        return self._chosen(instance.known_files(system), name, self._system_file(name), directory)
 
     @property
-    def _own(self) -> Sequence[str]:
+    def _files(self) -> Sequence[str]:
         """The names of its files, in readdir order."""
         directory = "events/ftrace" if self._system == "ftrace" else "events/sched"
         tracefs = self._instance.machine.profile.tracefs
-        there = tracefs.directory(directory if tracefs.has_system("ftrace") else "events/*")
-        return [name for name in there if name in _SYSTEM_FILES]
+        recorded = tracefs.directory(directory if tracefs.has_system("ftrace") else "events/*")
+        return [name for name in recorded if name in _SYSTEM_FILES]
 
-    def _own_file(self, name: str) -> Node:
+    def _system_file(self, name: str) -> Node:
         instance, system = self._instance, self._system
         if name == "enable":
             return self._file(
@@ -158,26 +157,26 @@ class SystemDir(EventsNode):
         return Once(flags, lambda: group_filter_text(instance, system), put)
 
     def directories(self) -> int:
-        own = self._own
-        return sum(name not in own for name in self._instance.event_names(self._system))
+        files = self._files
+        return sum(name not in files for name in self._instance.event_names(self._system))
 
     def names(self) -> Iterable[str]:
         if self.is_gone:
             return []
-        own = self._own
-        # an event of such a name finds the file there; on eventfs both are listed
-        hidden = () if self._modes.eventfs else own
-        # a name with a slash, which synthetic events may have before 5.10, can't be a directory's
+        files = self._files
+        # the file takes the place of an event of its name; eventfs lists both
+        hidden = () if self._modes.eventfs else files
+        # before 5.10 the name of a synthetic event may contain a slash, which no directory's can
         shown = (name for name in self._instance.event_names(self._system) if name not in hidden and "/" not in name)
         events = [as_file(name) for name in shown]
-        return self._listed(events, own)
+        return self._listed(events, files)
 
     def _file(self, get: Get, put: PutBytes) -> Node:
         return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
 
 
 class _TriggerFile(Seq):
-    """`trigger`: a list of triggers, written to one at a time."""
+    """`trigger`: lists triggers, and takes one per write."""
 
     seek = Seek.TRACING
 
@@ -200,14 +199,14 @@ class EventDir(EventsNode):
         return self._file.freed or self._file.instance.removed
 
     def lookup(self, name: str) -> Node | None:
-        found = None if self.is_gone else self._opener(name)
-        if found is None:
+        opener = None if self.is_gone else self._opener(name)
+        if opener is None:
             return None
         truncated = self._truncate_trigger if name == "trigger" else None
-        return self._modes.node(self._file.instance, *found, truncated)
+        return self._modes.node(self._file.instance, *opener, truncated)
 
     def _opener(self, name: str) -> tuple[int, Callable[[int], OpenFile]] | None:
-        """Return the mode of a file and what opens it; None if the event has no such file."""
+        """Return the mode of a file and its opener; None if the event has no such file."""
         event, modes = self._file.event, self._modes
         match name:
             case "enable" | "enabled" if event.can_enable and name in self._recorded():

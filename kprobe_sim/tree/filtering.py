@@ -1,4 +1,4 @@
-"""The `filter` files of the tree, of events and of systems; refusals go to the instance's error_log."""
+"""The `filter` files of events and of systems; refusals go to the instance's error_log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kprobe_sim.language.primitives.refusal import refuse
 
 
 def put_filter(file: EventFile, data: bytes) -> None:
-    """Set an event's filter; a refused one replaces the old filter all the same, and filters nothing."""
+    """Set an event's filter; a refused one still replaces the old filter, and lets everything pass."""
     if file.freed:
         raise refuse(errno.ENODEV)
     state = write_filter(data, tuple(file.event.filter_fields()), filter_context(file.instance))
@@ -33,8 +33,8 @@ def group_filter_text(instance: Instance, system: str) -> bytes:
 def put_group_filter(instance: Instance, system: str, directory: object, data: bytes) -> None:
     """Set the filter of the events of a system.
 
-    `directory` is what the event table had for the system when the file was opened: once the system's last event is
-    gone the file refuses all with ENODEV, even if the system is there again (apply_subsystem_event_filter()).
+    `directory` is what the event table had for the system when the file was opened.  Once the system's last event is
+    gone, the file refuses any write with ENODEV, even if the system is back (apply_subsystem_event_filter()).
     """
     files = [instance.file(event) for event in instance.events(system)]
     fields = [tuple(file.event.filter_fields()) for file in files]
@@ -51,7 +51,7 @@ def put_group_filter(instance: Instance, system: str, directory: object, data: b
 
 
 def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
-    """Compile a filter of an event's records; a refused one is logged in the instance, and raised as OSError."""
+    """Compile a filter of an event's records; a refusal is logged in the instance, and raised as OSError."""
     try:
         return compile_filter(
             text.encode("latin-1"), tuple(event.filter_fields()), **filter_context(instance)._asdict()
@@ -62,12 +62,12 @@ def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
 
 
 def filter_context(instance: TraceArray) -> FilterContext:
-    """Return what compiling a filter needs to know, as the instance's kernel has it."""
+    """Return what compiling a filter needs to know of the instance's kernel."""
     symbols = instance.machine.symbols
 
-    def function_range(place: str | int) -> tuple[int, int] | None:
-        found = symbols.lookup(place) if isinstance(place, str) else [symbols.at(place)]
-        symbol = found[0] if found else None
+    def function_range(function: str | int) -> tuple[int, int] | None:
+        candidates = symbols.lookup(function) if isinstance(function, str) else [symbols.at(function)]
+        symbol = candidates[0] if candidates else None
         return None if symbol is None else (symbol.address, symbol.address + symbol.size)
 
     return FilterContext(instance.machine.filter_gates, instance.cpus, function_range, None)

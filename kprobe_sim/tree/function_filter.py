@@ -1,7 +1,7 @@
 """Lists of functions: set_ftrace_filter, set_ftrace_notrace, set_graph_function, set_graph_notrace, stack_trace_filter.
 
-A word is a name or a pattern of functions or the index of one; `!` takes them out again.  Commands
-(`FUNCTION:traceoff`) are refused with ENOSYS where a kernel would take them.  Sources: docs/kernel/functions.md;
+A word is the name of a function, a pattern or an index; `!` removes what it names.  Commands (`FUNCTION:traceoff`) are
+refused with ENOSYS where a kernel would take them.  Sources: docs/kernel/functions.md;
 ftrace_process_regex(), match_records(), add_rec_by_index() and ftrace_graph_write() in kernel/trace/ftrace.c of 6.1.
 """
 
@@ -20,7 +20,7 @@ from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.language.primitives.words import BLANKS, next_word
 from kprobe_sim.tree.files.seqfile import Seq
 
-# what a list reads that holds nothing
+# the text of an empty list
 EMPTY = {
     "set_ftrace_filter": b"#### all functions enabled ####\n",
     "set_ftrace_notrace": b"#### no functions disabled ####\n",
@@ -35,7 +35,7 @@ _COMMANDS = frozenset(
 
 
 class FunctionList(Seq):
-    """One of the files, open; what is written takes effect at the close, the word that it ends too."""
+    """One of the files, open; what is written takes effect at the close, which also ends the last word."""
 
     def __init__(self, flags: int, instance: Instance, name: str) -> None:
         super().__init__(flags, self._lines, self._put)
@@ -44,56 +44,56 @@ class FunctionList(Seq):
         functions = instance.machine.functions()
         chosen = None if flags & os.O_TRUNC else instance.functions.chosen(name)
         self._new = Chosen(functions, frozenset()) if chosen is None else chosen.among(functions)
-        self._rest = b""  # the start of a word whose end hasn't been written
+        self._partial = b""  # the start of a word whose end hasn't been written
 
     def _lines(self) -> Sequence[bytes]:
         instance = self._instance
         return instance.functions.lines(self._name, instance.machine.functions()) or (EMPTY[self._name],)
 
     def _put(self, data: bytes) -> int:
-        word = next_word(data, _WORD - len(self._rest))
+        word = next_word(data, _WORD - len(self._partial))
         ended = word.consumed > len(word.text) + (len(data) - len(data.lstrip(BLANKS)))
-        text, self._rest = self._rest + word.text, b""
+        text, self._partial = self._partial + word.text, b""
         if text and not ended:
             self._check_unended(text)
-            self._rest = text
+            self._partial = text
         elif text:
             self._take(text)
         return word.consumed
 
     def _check_unended(self, word: bytes) -> None:
-        """Raise OSError ENOSYS for a command that a close would end: close(2) couldn't report a refusal."""
+        """Raise OSError ENOSYS for a command that the close would end: close(2) couldn't report a refusal."""
         error = self._command_error(word)
         if error == errno.ENOSYS:
             raise refuse(error)
 
     def _command_error(self, word: bytes) -> int:
-        """Return the errno for a word that has a command; 0 for one that hasn't."""
-        functions, colon, rest = word.partition(b":")
+        """Return the errno for a word with a command; 0 for one without."""
+        functions, colon, parameters = word.partition(b":")
         if not colon:
             return 0
-        command = rest.partition(b":")[0].decode("latin-1")
+        command = parameters.partition(b":")[0].decode("latin-1")
         if command not in _COMMANDS or self._name.startswith("set_graph"):
             return errno.EINVAL
         if self._name == "stack_trace_filter":
             return errno.ENODEV
         if command == "mod":
             return errno.ENOSYS
-        # the list of what isn't traced has no commands
-        is_taken = self._name == "set_ftrace_filter" and self._found(functions.removeprefix(b"!"))
+        # set_ftrace_notrace has no commands
+        is_taken = self._name == "set_ftrace_filter" and self._named(functions.removeprefix(b"!"))
         return errno.ENOSYS if is_taken else errno.EINVAL
 
     def _take(self, word: bytes) -> None:
         error = self._command_error(word)
         if error:
             raise refuse(error)
-        found = self._found(word.removeprefix(b"!"))
-        if not found:
+        named = self._named(word.removeprefix(b"!"))
+        if not named:
             raise refuse(errno.EINVAL)
         functions, numbers = self._new
-        self._new = Chosen(functions, numbers - found if word.startswith(b"!") else numbers | found)
+        self._new = Chosen(functions, numbers - named if word.startswith(b"!") else numbers | named)
 
-    def _found(self, pattern: bytes) -> frozenset[int]:
+    def _named(self, pattern: bytes) -> frozenset[int]:
         """Return the functions that a name, pattern or index means."""
         functions = self._new.functions
         if pattern[:1].isdigit():
@@ -104,7 +104,7 @@ class FunctionList(Seq):
         return frozenset(matching(pattern, functions.names, self._instance.machine.filter_gates)) - functions.lost
 
     def _number(self, text: str) -> int:
-        """Return which line of available_filter_functions an index names, from 0; what is below 0 names none."""
+        """Return the line of available_filter_functions that an index names, from 0; a negative number names none."""
         if self._name.startswith("set_graph"):
             return -1  # ftrace_match_record() compares no index
         if not self._instance.machine.gates.index_is_whole:
@@ -117,7 +117,7 @@ class FunctionList(Seq):
 
     def released(self) -> None:
         if self.writable:
-            if self._rest:
+            if self._partial:
                 with contextlib.suppress(OSError):  # close(2) reports no error
-                    self._take(self._rest)
+                    self._take(self._partial)
             self._instance.choose_functions(self._name, self._new)

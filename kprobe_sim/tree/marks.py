@@ -14,7 +14,7 @@ from kprobe_sim.records.entry_type import TRACE_PRINT
 
 
 def _is_off(instance: Instance) -> bool:
-    """Return whether marks are refused; kernels without the option (3.2) always take them."""
+    """Return whether marks are refused; kernels without the option `markers` (3.2) always take them."""
     return "markers" in instance.options and not instance.options["markers"]
 
 
@@ -22,17 +22,17 @@ def mark(instance: Instance, text: bytes, task: Task, cpu: int = 0) -> int:
     """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""
     if _is_off(instance):
         raise refuse(errno.EINVAL)
-    return [_mark(one, text, task, cpu) for one in _marked(instance)][-1]
+    return [_mark(target, text, task, cpu) for target in _targets(instance)][-1]
 
 
-def _marked(instance: Instance) -> Sequence[Instance]:
-    """Return the instances that a mark goes to: of the top one those with copy_trace_marker, newest first."""
+def _targets(instance: Instance) -> Sequence[Instance]:
+    """Return the instances that a mark goes to: from the top instance, those with copy_trace_marker, newest first."""
     if instance.name or "copy_trace_marker" not in instance.options:
         return (instance,)
-    marked = [one for one in instance.everyone() if one.marked_since]
+    marked = [each for each in instance.everyone() if each.marked_since]
     if not marked:
         raise refuse(errno.ENODEV)
-    return sorted(marked, key=lambda one: one.marked_since, reverse=True)
+    return sorted(marked, key=lambda each: each.marked_since, reverse=True)
 
 
 def _mark(instance: Instance, text: bytes, task: Task, cpu: int) -> int:
@@ -52,7 +52,7 @@ def _mark(instance: Instance, text: bytes, task: Task, cpu: int) -> int:
     else:
         buffer = instance.buffer
         hit = Hit(cpu, task.name, data, instance.tracing.tracer_frames.marker(), None)
-        # triggers see the text as it was written, without a newline of ours
+        # triggers see the text as it was written, without the newline that is added
         later = run_triggers(event, hit, data[:16] + (text + b"\0").ljust(size, b"\0"))
         stored = instance.write(cpu, data, buffer=buffer)
         for trigger in later:
@@ -67,12 +67,12 @@ def mark_raw(instance: Instance, blob: bytes, task: Task, cpu: int = 0) -> int:
     most, taken = instance.machine.gates.raw_mark_sizes
     if _is_off(instance) or not 4 <= len(blob) <= most:
         raise refuse(errno.EINVAL)
-    return [_mark_raw(one, blob[:taken], task, cpu) for one in _marked(instance)][-1]
+    return [_mark_raw(target, blob[:taken], task, cpu) for target in _targets(instance)][-1]
 
 
 def _mark_raw(instance: Instance, blob: bytes, task: Task, cpu: int) -> int:
     data = _builtin(instance, instance.machine.gates.raw_data_type, task) + blob
-    # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
+    # the kernel counts the id twice, and reserves room for "<faulted>"; the rest holds old data there, zeros here
     size = len(data)
     if instance.machine.gates.mark_room:
         size += 4 + max(0, len(b"<faulted>") + 4 - len(blob))

@@ -1,4 +1,4 @@
-"""The files of /proc/sys that tracing programs read and switch.
+"""The files of /proc/sys that tracing programs read and write.
 
 Sources: do_proc_dointvec(), proc_get_long() and proc_dostring() in kernel/sysctl.c, ftrace_enable_sysctl() in
 kernel/trace/ftrace.c; tests/conformance/test_sysctls.py, which holds them to guests of 5.10 to 7.3.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BLANKS = b" \t\n\v\f\r"
 _NUMBER = re.compile(rb"-?(0[xX][0-9A-Fa-f]+|[0-9]+)")
-_LONGEST = 20  # letters that may be a number's: more of them, and it is none
+_LONGEST = 20  # characters of a number at most
 _ENDS = b" \t\n"
 _DIGITS_OF_8 = re.compile(rb"0[0-7]*")
 _TEXT_SIZE = 99  # MAX_TRACER_SIZE without the zero at the end
@@ -29,7 +29,7 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 class _Bounds(NamedTuple):
-    """A number: what it is when the kernel has booted, and what it may become."""
+    """A number: its value after boot, and its bounds."""
 
     value: int
     least: int = _INT_MIN
@@ -51,9 +51,9 @@ _NUMBERS = {
 
 
 class Sysctl(Node):
-    """A value that is read and written as text; `put` returns what the file then reads, and how much it took.
+    """A value that is read and written as text; `put` returns the new text and the bytes consumed.
 
-    A read gives the text at position 0 and nothing elsewhere; a write elsewhere, or of nothing, changes nothing.
+    A read at position 0 gives the text, any other nothing.  An empty write, or one elsewhere, changes nothing.
     """
 
     def __init__(self, text: bytes, put: Callable[[bytes, bytes], tuple[bytes, int]]) -> None:
@@ -65,7 +65,7 @@ class Sysctl(Node):
         return _OpenSysctl(flags, lambda: self._text, self.put)
 
     def put(self, data: bytes) -> int:
-        """Take a write at position 0.  Raises OSError EINVAL, or what the kernel says to the value."""
+        """Take a write at position 0.  Raises OSError EINVAL, or the kernel's errno for the value."""
         self._text, taken = self._put(data, self._text)
         return taken
 
@@ -76,13 +76,13 @@ class _OpenSysctl(Once):
 
 
 def sysctls(machine: SimulatedMachine, switch: Callable[[bool], None]) -> dict[str, Node]:
-    """Return the files by their paths; `switch` lets ftrace call what wants calls, or no longer."""
+    """Return the files by their paths; `switch` turns ftrace on or off."""
     nodes: dict[str, Node] = {f"/proc/sys/{name}": _number(bounds) for name, bounds in _NUMBERS.items()}
     gates = machine.gates
     if gates.dump_on_oops_text:
         nodes["/proc/sys/kernel/ftrace_dump_on_oops"] = Sysctl(b"0\n", _text)
     nodes["/proc/sys/kernel/ftrace_enabled"] = _ftrace_enabled(switch, can_stop=gates.ftrace_stops)
-    # by the boot parameter tp_printk alone can it become another
+    # only the boot parameter tp_printk can change it
     nodes["/proc/sys/kernel/tracepoint_printk"] = Sysctl(b"0\n", lambda data, text: (text, _read(data)[1]))
     level = 3 if "Debian" in machine.profile.banner else gates.perf_paranoid
     nodes["/proc/sys/kernel/perf_event_paranoid"] = _number(_Bounds(level))
@@ -115,23 +115,22 @@ def _text(data: bytes, _: bytes) -> tuple[bytes, int]:
 
 
 def _read(data: bytes, least: int = _INT_MIN, most: int = _INT_MAX) -> tuple[int, int]:
-    """Return the number that a write begins with, and how many bytes it took with the blanks after it.
+    """Return the number at the beginning of a write, and its length in bytes with the blanks after it.
 
-    Raises OSError EINVAL: it is none, too long, out of bounds, or goes on with anything but a blank.
+    Raises OSError EINVAL if there is no number, or one that is too long, out of bounds, or not followed by a blank.
     """
     text = data.lstrip(_BLANKS)
-    found = _NUMBER.match(text)
-    if found is None or found.end() > _LONGEST:
+    match = _NUMBER.match(text)
+    if match is None or match.end() > _LONGEST:
         raise refuse(errno.EINVAL)
-    rest, digits = text[found.end() :], found[1]
+    following, digits = text[match.end() :], match[1]
     if digits[:1] == b"0" and digits[1:2] not in (b"x", b"X"):
-        whole = _DIGITS_OF_8.fullmatch(digits)
-        if whole is None:
+        if _DIGITS_OF_8.fullmatch(digits) is None:
             raise refuse(errno.EINVAL)
         value = int(digits, 8)
     else:
         value = int(digits, 0)
     value = -value if text[:1] == b"-" else value
-    if rest[:1] not in (b"", *(b"%c" % end for end in _ENDS)) or not least <= value <= most:
+    if following[:1] not in (b"", *(b"%c" % end for end in _ENDS)) or not least <= value <= most:
         raise refuse(errno.EINVAL)
-    return value, len(data) - len(rest.lstrip(_BLANKS))
+    return value, len(data) - len(following.lstrip(_BLANKS))

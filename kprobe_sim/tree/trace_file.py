@@ -1,6 +1,6 @@
 """`trace` and `trace_pipe`: the buffer as text, read with or without consuming it.
 
-What makes the text is imported with the first read that needs it.
+The renderer is imported by the first read that needs it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kprobe_sim.tree.files.node import OpenFile, Seek
 from kprobe_sim.tree.files.seqfile import Seq
 
 if TYPE_CHECKING:
-    from kprobe_sim.text.lines import Lines
+    from kprobe_sim.text.lines import JoinedLines
     from kprobe_sim.text.render import Renderer
 
 _FEWEST, _MOST = 64, 1024  # lines that are made at once
 
 
 def _renderer_of(instance: Instance, latency: bool) -> Renderer:
-    """Return what makes the text of entries; all readers share it, but where it depends on when they came."""
+    """Return a renderer of entries; readers share one unless its output depends on where they started."""
     from kprobe_sim.text.render import Renderer
 
     if instance.current_tracer == "function_graph" and not instance.name and instance.machine.gates.graph_known:
@@ -42,9 +42,9 @@ def _renderer_of(instance: Instance, latency: bool) -> Renderer:
 
 
 class _Contents:
-    """What a buffer held when it was last looked at: the header, and its entries, whose lines are made some at a time.
+    """A buffer's header and entries as of the last look at it; their lines are made some at a time.
 
-    Lines that nobody has read yet are kept, as far as they stay as they are.
+    Lines that nobody has read yet are kept as long as they hold.
     """
 
     __slots__ = ("_count", "_end", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "length", "state")
@@ -61,27 +61,27 @@ class _Contents:
         self.head = head
         self._entries = entries
         self.length = len(entries)
-        self._marks = marks  # what stands before some lines
+        self._marks = marks  # the lines before some of the entries', by index
         self._renderer = renderer
-        self._lines: Lines | None = None
-        self._next = self._end = 0  # places of the lines that these go on with, and end before
+        self._lines: JoinedLines | None = None
+        self._next = self._end = 0  # the index of the next of these lines, and that after the last
         self._count = _FEWEST  # to be made next
 
     def lines(self, start: int, enough: int) -> list[bytes]:
         """Return the lines from `start` on until they are `enough` bytes long: one at least, if there is one."""
-        found: list[bytes] = []
-        while start + len(found) < self.length and (enough > 0 or not found):
-            _, empty, line = self._take(start + len(found), 1)
-            found += [b""] * empty
+        lines: list[bytes] = []
+        while start + len(lines) < self.length and (enough > 0 or not lines):
+            _, empty, line = self._take(start + len(lines), 1)
+            lines += [b""] * empty
             if line:
-                found.append(line)
+                lines.append(line)
             enough -= len(line)
-        return found
+        return lines
 
     def page(self, start: int, enough: int, room: int) -> tuple[bytes, int, bytes]:
         """Return the text of the lines from `start` on until they are `enough` bytes long, and how many they are.
 
-        They are shorter than `room`, and what comes last is a line that was made and doesn't fit.
+        They are shorter than `room`; the last value is a line that was made and doesn't fit.
         """
         text, count = b"", 0
         while start + count < self.length:
@@ -98,23 +98,23 @@ class _Contents:
         return text, count, b""
 
     def _take(self, start: int, enough: int) -> tuple[bytes, int, bytes]:
-        """Take lines of those that are there, or are made now, as `Lines.take` does."""
+        """Take lines as `JoinedLines.take` does; make them now if there are none."""
         lines = self._lines
         if lines is None or start != self._next or start == self._end:
             lines = self._make(start)
-        found = lines.take(enough)
-        self._next = start + found[1] + bool(found[2])
-        return found
+        text, count, last = lines.take(enough)
+        self._next = start + count + bool(last)
+        return text, count, last
 
-    def _make(self, start: int) -> Lines:
-        """Make the lines from `start` on; what may be another when its turn comes is made alone, then."""
-        self._renderer.refresh()  # another reader may have done so in between
+    def _make(self, start: int) -> JoinedLines:
+        """Make the lines from `start` on, or only one if later lines may change before they are read."""
+        self._renderer.refresh()  # another reader may have used it in between
         lines, is_lasting = self._renderer.lines(self._entries, start, start + self._count)
         if not is_lasting:
             lines = lines.changed(lambda texts: texts[:1])
         marked = range(start, start + self._count)
-        if self._marks and any(place in marked for place in self._marks):
-            marks = [self._marks.get(place, b"") for place in marked]
+        if self._marks and any(index in marked for index in self._marks):
+            marks = [self._marks.get(index, b"") for index in marked]
             lines = lines.changed(lambda texts: list(map(b"".join, zip(marks, texts, strict=False))))
         self._lines, self._end = lines, start + len(lines)
         self._count = min(2 * self._count, _MOST) if is_lasting else 1
@@ -140,8 +140,8 @@ class Trace(Seq):
         self._latency = instance.options["latency-format"]
         self._known: _Contents | None = None
         self._renderer: Renderer | None = None
-        self._held = b""  # of the line that last didn't fit what a read takes: it comes before the next that is made
-        self._is_left = False  # that one is the next one itself
+        self._held = b""  # the line that last didn't fit into a read; it goes before the next one
+        self._is_left = False  # the held line is itself the next one
         self._first = 1  # the next record that is a line
         super().__init__(flags, tuple, put, write_moves=write_moves)
         if self.readable:
@@ -168,7 +168,7 @@ class Trace(Seq):
         return data
 
     def _contents(self) -> _Contents:
-        """Return what the buffer holds; it is looked at anew only if something has changed."""
+        """Return what the buffer holds; it is read again only if something has changed."""
         instance, buffer = self._instance, self._buffer
         state = (instance.render_state, instance.started, buffer, buffer.state)
         known = self._known
@@ -185,28 +185,28 @@ class Trace(Seq):
         return known
 
     def _head(self, buffer: RingBuffer) -> bytes:
-        """Return what stands before the lines."""
+        """Return the text before the lines."""
         from kprobe_sim.text.header import header
 
         return header(self._instance, self._latency, buffer)
 
     def _marks(self, buffer: RingBuffer, entries: Unread) -> dict[int, bytes]:
-        """Return what stands before the first line of each CPU, by the places of those lines among all."""
-        found: dict[int, bytes] = {}
-        if any(one.overrun for one in buffer.cpus.values()):
+        """Return the mark before the first line of each CPU, by the indexes of those lines."""
+        marks: dict[int, bytes] = {}
+        if any(cpu.overrun for cpu in buffer.cpus.values()):
             started: set[int] = set()
-            for place, entry in enumerate(entries):
+            for index, entry in enumerate(entries):
                 if entry.cpu in started:
                     continue
                 started.add(entry.cpu)
-                if place > 1:
-                    found[place] = b"##### CPU %d buffer started ####\n" % entry.cpu
+                if index > 1:
+                    marks[index] = b"##### CPU %d buffer started ####\n" % entry.cpu
                 if len(started) == self._instance.cpus:
                     break
-        return found
+        return marks
 
     def _fill(self, wanted: int) -> bytes:
-        """Make lines as a page at a time where the next line is the next of the buffer, or the one that is held."""
+        """Make a page of lines at a time where the next line is the buffer's next, or the held one."""
         while True:
             known, index, held = self._contents(), self._index, self._held
             start = held if index else known.head
@@ -227,9 +227,9 @@ class Trace(Seq):
                 self._room *= 2
 
     def _show(self, index: int, enough: int) -> Sequence[bytes]:
-        """Return header and lines as the kernel makes them from where it stands: what it holds comes first.
+        """Return the header and the lines from `index` on, as the kernel makes them: the held line comes first.
 
-        Source: s_start() and s_show() in kernel/trace/trace.c (6.12), where going back doesn't empty iter->seq.
+        Source: s_start() and s_show() in kernel/trace/trace.c (6.12): going back doesn't empty iter->seq.
         """
         known = self._contents()
         first = self._first = max(index, 1)
@@ -252,7 +252,7 @@ class Trace(Seq):
 
 
 def poll_mask(instance: Instance, buffer: RingBuffer, cpu: int | None) -> int:
-    """Return what poll(2) says of a buffer: one CPU's is worth reading once buffer_percent of it is filled.
+    """Return the poll(2) mask of a buffer; that of one CPU is ready once buffer_percent of it is filled.
 
     Source: ring_buffer_poll_wait() in kernel/trace/ring_buffer.c (6.1).
     """
@@ -262,7 +262,7 @@ def poll_mask(instance: Instance, buffer: RingBuffer, cpu: int | None) -> int:
 
 
 class TracePipe(OpenFile):
-    """`trace_pipe`: consumes what it shows; one opener at a time; never blocks here (the adapter waits)."""
+    """`trace_pipe`: it consumes what it shows; has one opener at a time; never blocks here (the adapter waits)."""
 
     seek: ClassVar[Seek] = Seek.NONE
 
@@ -307,9 +307,9 @@ class TracePipe(OpenFile):
         buffer = self._instance.buffer
         lines: list[bytes] = []
         used = 0
-        # no more is looked at than is shown: a look at the next page passes the padding of this one
+        # never peek beyond what is shown: a peek at the next page skips the padding of this one
         while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
-            line = renderer.line(entry, None, len(lines) + 1)  # an entry has been counted when it is shown
+            line = renderer.line(entry, None, len(lines) + 1)  # an entry is counted before it is shown
             over = used + len(line) - size
             if lines and (isinstance(line, Cut) or over > 0 or (over == 0 and not renderer.ends_in_put(entry.data))):
                 break

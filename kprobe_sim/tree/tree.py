@@ -1,7 +1,7 @@
-"""The tracefs tree: the node of each path.  `CONTROL` is the list of what is simulated.
+"""The tracefs tree: the node of each path.  `CONTROL` lists what is simulated.
 
-A path that the recorded kernel has and that isn't in the list can be read (it shows the recorded text) and refuses a
-write with ENOSYS, which no kernel answers there: better a loud test than a quiet wrong one.
+A path of the recorded kernel that isn't in the list shows its recorded text, and refuses a write with ENOSYS, which no
+kernel answers there: a test had better fail loudly than pass by mistake.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
+import kprobe_sim.tree.control as control  # not `from`, which would take a module that pyfakefs has forgotten
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS
 from kprobe_sim.language.primitives.refusal import refuse
@@ -20,8 +20,7 @@ from kprobe_sim.tree.event_dirs import EventsDir
 from kprobe_sim.tree.files.node import DirNode, Node
 from kprobe_sim.tree.files.seqfile import Seq, lines
 from kprobe_sim.tree.files.simple import Generic
-from kprobe_sim.tree.modes import Modes
-from kprobe_sim.tree.tree_parts import TreeParts
+from kprobe_sim.tree.modes import Modes, TreeParts
 
 _CPU = re.compile(r"cpu(?:0|[1-9][0-9]{0,4})")
 
@@ -30,10 +29,10 @@ def _unsimulated(data: bytes) -> int:
     raise refuse(errno.ENOSYS)
 
 
-class OfInstance(DirNode):
-    """A directory of an instance: empty once the instance is removed, for who still holds it.
+class InstancePart(DirNode):
+    """A directory of an instance; once the instance is removed it is empty for those that still have it open.
 
-    `table` are its entries as recorded, with their modes.
+    `table` has its recorded entries with their modes.
     """
 
     def __init__(self, mode: int, instance: Instance, table: Mapping[str, int]) -> None:
@@ -50,15 +49,15 @@ class OfInstance(DirNode):
 
     def lookup(self, name: str) -> Node | None:
         mode = self._table.get(name)
-        return None if mode is None or self.is_gone else self.found(name, mode)
+        return None if mode is None or self.is_gone else self.entry(name, mode)
 
-    def found(self, name: str, mode: int) -> Node | None:
-        """Return the node of an entry that is there."""
+    def entry(self, name: str, mode: int) -> Node | None:
+        """Return the node of an entry of the table."""
         raise NotImplementedError
 
 
-class InstanceDir(OfInstance):
-    """The directory of an instance: the mount point for the top one."""
+class InstanceDir(InstancePart):
+    """The directory of an instance; that of the top one is the mount point."""
 
     def __init__(self, instance: Instance, parts: TreeParts) -> None:
         modes = parts.modes
@@ -68,7 +67,7 @@ class InstanceDir(OfInstance):
         self._parts = parts
         self._modes = modes
 
-    def found(self, name: str, mode: int) -> Node | None:
+    def entry(self, name: str, mode: int) -> Node | None:
         instance, modes = self._instance, self._modes
         if name == "events":
             return EventsDir(instance, self._parts)
@@ -78,14 +77,14 @@ class InstanceDir(OfInstance):
             return PerCpuDir(instance, modes)
         if name == "instances":
             return InstancesDir(self._parts)
-        found = CONTROL.get(name) or (None if instance.name else self._of_top(name))
-        if found is None:
+        file = CONTROL.get(name) or (None if instance.name else self._of_top(name))
+        if file is None:
             return self._recorded(name, mode)
-        truncated = found.truncated
+        truncated = file.truncated
         return modes.node(
             instance,
             mode,
-            partial(found.opener, instance),
+            partial(file.opener, instance),
             None if truncated is None else partial(truncated, instance),
         )
 
@@ -104,19 +103,19 @@ class InstanceDir(OfInstance):
             return self._modes.node(
                 instance,
                 mode,
-                lambda flags: kind(flags, lambda: instance.knobs.get(name) or _told(instance, path), put),
+                lambda flags: kind(flags, lambda: instance.knobs.get(name) or _recorded_text(instance, path), put),
             )
         try:
             text = recorded(path)
-        except KeyError:  # there, but too long or too special to record
-            return self._modes.node(instance, mode, lambda flags: Seq(flags, _unknown, _unsimulated))
+        except KeyError:  # it exists, but was too long or too special to record
+            return self._modes.node(instance, mode, lambda flags: Seq(flags, _unreadable, _unsimulated))
         refused = _unsimulated if mode & 0o222 else None
         if name in PLAIN:
             return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))
         return self._modes.node(instance, mode, lambda flags: Seq(flags, lines(lambda: text), refused))
 
 
-def _told(instance: Instance, path: str) -> bytes:
+def _recorded_text(instance: Instance, path: str) -> bytes:
     """Return the recorded text of a file; OSError ENOSYS if there is none."""
     tracefs = instance.machine.profile.tracefs
     if not tracefs.has_text(path):
@@ -124,11 +123,7 @@ def _told(instance: Instance, path: str) -> bytes:
     return tracefs.text(path)
 
 
-def _unknown() -> Sequence[bytes]:
-    raise refuse(errno.ENOSYS)
-
-
-class OptionsDir(OfInstance):
+class OptionsDir(InstancePart):
     """options/: one file per trace option."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
@@ -142,7 +137,7 @@ class OptionsDir(OfInstance):
         super().__init__(modes.directory, instance, modes_of)
         self._modes = modes
 
-    def found(self, name: str, mode: int) -> Node | None:
+    def entry(self, name: str, mode: int) -> Node | None:
         instance = self._instance
         return self._modes.node(
             instance,
@@ -157,11 +152,11 @@ class OptionsDir(OfInstance):
     def _value(self, name: str) -> bytes:
         value = self._instance.options.of_tracer(name)
         if value is None:
-            return _told(self._instance, f"options/{name}")
+            return _recorded_text(self._instance, f"options/{name}")
         return b"1\n" if value else b"0\n"
 
 
-class PerCpuDir(OfInstance):
+class PerCpuDir(InstancePart):
     """per_cpu/: cpu0, cpu1, ..."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
@@ -177,7 +172,7 @@ class PerCpuDir(OfInstance):
         return CpuDir(self._instance, int(name[3:]), self._modes) if is_one and not self.is_gone else None
 
 
-class CpuDir(OfInstance):
+class CpuDir(InstancePart):
     """per_cpu/cpuN/: the buffer of one CPU."""
 
     def __init__(self, instance: Instance, cpu: int, modes: Modes) -> None:
@@ -185,18 +180,18 @@ class CpuDir(OfInstance):
         self._cpu = cpu
         self._modes = modes
 
-    def found(self, name: str, mode: int) -> Node | None:
+    def entry(self, name: str, mode: int) -> Node | None:
         instance, cpu = self._instance, self._cpu
         opener = PER_CPU.get(name)
         if opener is None:
             return self._modes.node(
-                instance, mode, lambda flags: Seq(flags, lines(_unreadable), _unsimulated if mode & 0o222 else None)
+                instance, mode, lambda flags: Seq(flags, _unreadable, _unsimulated if mode & 0o222 else None)
             )
         truncated = partial(instance.clear, cpu) if name == "trace" else None
         return self._modes.node(instance, mode, partial(opener, instance, cpu), truncated)
 
 
-def _unreadable() -> bytes:
+def _unreadable() -> Sequence[bytes]:
     raise refuse(errno.ENOSYS)
 
 
@@ -220,7 +215,7 @@ class InstancesDir(DirNode):
 
     def rmdir(self, name: str) -> None:
         instance = self._instances.by_name[name]
-        # histograms with variables hold it (save_hist_vars)
+        # histograms with variables keep it busy (save_hist_vars)
         if instance.open_files or instance.hist_vars or instance.tracer_is_held():
             raise refuse(errno.EBUSY)
         self._instances.remove(name)

@@ -46,17 +46,17 @@ _SWITCHES = {
 
 
 class _Line(NamedTuple):
-    """A line of the file, taken apart."""
+    """A parsed line of the file."""
 
     name: str
     removes: bool
-    rest: str | None  # after the name
+    parameters: str | None  # after the name
 
 
 def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[[], HistFiles]) -> int:
-    """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
+    """Take one write to the file; `available` is its text without triggers, which names those that exist.
 
-    Raises OSError: EINVAL, EEXIST, what the filter's compiler says, and more of hist triggers.
+    Raises OSError: EINVAL, EEXIST, the errno of the filter's compiler, and others for hist triggers.
     """
     if not data:
         return 0
@@ -72,15 +72,15 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[
         _put_plain(file, line, keeps=keeps)
     elif line.name in _SWITCHES:
         _put_switch(file, line, keeps=keeps)
-    elif line.rest is None or line.rest[:1] in ("", *_BLANKS):
+    elif line.parameters is None or line.parameters[:1] in ("", *_BLANKS):
         raise refuse(errno.EINVAL)
     else:
-        hists().put(file, line.rest, removes=line.removes)
+        hists().put(file, line.parameters, removes=line.removes)
     return len(data)
 
 
 def trigger_lines(file: EventFile, available: bytes) -> Sequence[bytes]:
-    """Return what the file reads, line by line."""
+    """Return the lines of the file."""
     if file.freed:
         raise refuse(errno.ENODEV)
     lines = [partial(_line, trigger) for trigger in file.triggers if trigger.group != "eprobe"]
@@ -92,12 +92,12 @@ def _line(trigger: Trigger) -> bytes:
 
 
 def _read(data: bytes, *, keeps: bool) -> _Line:
-    """Take a line apart; `keeps`: blanks after the name are part of what comes next, which nothing then is."""
+    """Parse a line; `keeps`: blanks after the name count as part of the parameters, which makes these wrong."""
     text = data.decode("latin-1").partition("\0")[0].strip(_BLANKS)
     end = _COMMAND_END.search(text)
     name = text if end is None else text[: end.start()]
-    rest = None if end is None else _after(text[end.end() :], keeps=keeps)
-    return _Line(name.removeprefix("!"), name.startswith("!"), rest)
+    parameters = None if end is None else _after(text[end.end() :], keeps=keeps)
+    return _Line(name.removeprefix("!"), name.startswith("!"), parameters)
 
 
 def _after(text: str, *, keeps: bool) -> str | None:
@@ -105,9 +105,9 @@ def _after(text: str, *, keeps: bool) -> str | None:
 
 
 def _put_plain(file: EventFile, line: _Line, *, keeps: bool) -> None:
-    count, condition = None, line.rest
-    if line.rest and is_digit(line.rest, 0):
-        count, condition = _split(line.rest, keeps=keeps)
+    count, condition = None, line.parameters
+    if line.parameters and is_digit(line.parameters, 0):
+        count, condition = _split(line.parameters, keeps=keeps)
     if line.removes:
         _remove(file, _PLAIN[line.name](file, line.name, None))
         return
@@ -118,9 +118,9 @@ def _put_plain(file: EventFile, line: _Line, *, keeps: bool) -> None:
 
 
 def _put_switch(file: EventFile, line: _Line, *, keeps: bool) -> None:
-    if line.rest is None:
+    if line.parameters is None:
         raise refuse(errno.EINVAL)
-    parameter, condition = _split(line.rest, keeps=keeps)
+    parameter, condition = _split(line.parameters, keeps=keeps)
     system, colon, name = parameter.partition(":")
     if not colon:
         raise refuse(errno.EINVAL)
@@ -142,7 +142,7 @@ def _put_switch(file: EventFile, line: _Line, *, keeps: bool) -> None:
 
 
 def _split(text: str, *, keeps: bool) -> tuple[str, str | None]:
-    """Take the first word; return it and what follows, None if nothing does."""
+    """Split off the first word; return it and the text after it, None if there is none."""
     end = _WORD_END.search(text)
     return (text, None) if end is None else (text[: end.start()], _after(text[end.end() :], keeps=keeps))
 
@@ -157,7 +157,7 @@ def _count(text: str | None) -> int | None:
 
 
 def set_filter(trigger: Trigger, condition: str | None) -> None:
-    """Give a trigger the filter that `if FILTER` means; None: none.  Raises OSError, and logs the fault."""
+    """Give a trigger the filter of `if FILTER`; None: no filter.  Raises OSError, and logs the fault."""
     if condition is None:
         return
     end = _WORD_END.search(condition)
@@ -182,7 +182,7 @@ def _add(trigger: Trigger) -> None:
 
 
 def _remove(file: EventFile, like: Trigger) -> None:
-    """Remove the trigger of the same group and target, whatever its name; none is no error."""
+    """Remove the trigger of the same group and target, whatever its name; it isn't an error if there is none."""
     for trigger in file.triggers:
         if trigger.conflicts_with(like):
             file.drop_trigger(trigger)

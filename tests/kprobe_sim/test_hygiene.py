@@ -64,7 +64,7 @@ def planted() -> Callable[..., tuple[list[Finding], SimTracefs[SimulatedKernel],
             kernel.tracefs.write(path, data)
         kernel.tracefs.mkdir("instances/their")
         hygiene = Hygiene(kernel.tracefs)
-        kernel.heard = hygiene.hear
+        kernel.listener = hygiene.hear
         with patched(kernel), tool(kernel.profile.called["open"]):
             for how, path, text in bug:
                 how(path, text)
@@ -221,7 +221,7 @@ WIPES = {
 def test_what_removes_everybody_s_is_found_though_there_is_nobody_else(path: str) -> None:
     kernel = SimulatedKernel("6.1")
     hygiene = Hygiene(kernel.tracefs)
-    kernel.heard = hygiene.hear
+    kernel.listener = hygiene.hear
     with patched(kernel):
         put(path, "")
     (finding,) = hygiene.findings()

@@ -208,4 +208,4 @@ def test_how_long_it_may_wait(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nkprobe_timeout = soon\n")
     result = pytester.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: kprobe_timeout: 'soon' is no number of seconds"])
+    result.stderr.fnmatch_lines(["ERROR: kprobe_timeout: 'soon' is not a number of seconds"])

@@ -271,7 +271,7 @@ def test_names_of_both_tasks_are_remembered() -> None:
         ("sched/sched_process_exit", {"pid": "x"}, "sched/sched_process_exit: 'x' is no value of pid_t pid"),
         ("sched/sched_process_exit", {"pid": 1 << 32}, "sched/sched_process_exit: 4294967296 is no value of pid_t pid"),
         ("timer/itimer_state", {"which": 1.5}, "timer/itimer_state: 1.5 is no value of int which"),
-        ("xen/xen_mc_entry", {}, "xen/xen_mc_entry can't be shown: xen_hypercall_name() is the kernel's"),
+        ("xen/xen_mc_entry", {}, "xen/xen_mc_entry can't be shown: xen_hypercall_name() is a function of the kernel"),
     ],
 )
 def test_refused(event: str, fields: dict[str, Any], message: str) -> None:

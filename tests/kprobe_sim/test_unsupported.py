@@ -6,7 +6,7 @@ import pytest
 
 from kprobe.tracefs.backends import open_tracefs
 from kprobe_sim.pytest_plugin.pristine import Pristine
-from kprobe_sim.pytest_plugin.unsupported import absent, named
+from kprobe_sim.pytest_plugin.unsupported import absent, missing_feature
 
 pytest_plugins = ["pytester"]
 
@@ -119,10 +119,10 @@ def test_a_function_that_the_kernel_lacks() -> None:
     tracefs = Pristine(open_tracefs("sim:4.19"))
     with pytest.raises(OSError, match="kprobe_events") as refusal:
         tracefs.write("kprobe_events", b"p:a do_sys_open\np:b do_sys_openat2+4 fd=%di\n")
-    assert named(refusal.value, absent(tracefs), tracefs) == "function do_sys_openat2 (not in this kernel)"
+    assert missing_feature(refusal.value, absent(tracefs), tracefs) == "function do_sys_openat2 (not in this kernel)"
     with pytest.raises(OSError, match="kprobe_events") as refusal:
         tracefs.write("kprobe_events", b"p:a do_sys_open fd=%nosuch\n")
-    assert named(refusal.value, absent(tracefs), tracefs) == ""
+    assert missing_feature(refusal.value, absent(tracefs), tracefs) == ""
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_tracer_that_the_kernel_lacks(path: str, tracer: bytes, lacking: str) 
     tracefs.mkdir("instances/a")
     with pytest.raises(OSError, match="current_tracer") as refusal:
         tracefs.write(path, tracer)
-    assert named(refusal.value, absent(tracefs), tracefs) == lacking
+    assert missing_feature(refusal.value, absent(tracefs), tracefs) == lacking
 
 
 @pytest.mark.parametrize(
@@ -159,21 +159,21 @@ def test_an_argument_that_the_readme_lacks(definition: str, lacking: str) -> Non
     tracefs = Pristine(open_tracefs("sim:4.9"))
     with pytest.raises(OSError, match="kprobe_events") as refusal:
         tracefs.write("kprobe_events", definition.encode())
-    assert named(refusal.value, absent(tracefs), tracefs) == f"{lacking} (not in README)"
+    assert missing_feature(refusal.value, absent(tracefs), tracefs) == f"{lacking} (not in README)"
 
 
 def test_an_argument_that_the_readme_has_is_a_failure() -> None:
     tracefs = Pristine(open_tracefs("sim:6.1"))
     with pytest.raises(OSError, match="kprobe_events") as refusal:
         tracefs.write("kprobe_events", b"p:a do_sys_openat2 a=%nosuch:symbol b=+0(%si):ustring c=\\1 d=+0(%si):u8[4]")
-    assert named(refusal.value, absent(tracefs), tracefs) == ""
+    assert missing_feature(refusal.value, absent(tracefs), tracefs) == ""
 
 
 def test_a_test_that_minds_the_wrong_refusal() -> None:
     tracefs = Pristine(open_tracefs("sim:4.19"))
     with pytest.raises(FileNotFoundError):
         tracefs.write("buffer_percent", b"101")
-    assert named(AssertionError("2 != 22"), absent(tracefs), tracefs) == "buffer_percent (no such file)"
+    assert missing_feature(AssertionError("2 != 22"), absent(tracefs), tracefs) == "buffer_percent (no such file)"
 
 
 @pytest.mark.parametrize("spec", ["sim:4.19", "sim:3.13", "sim:3.2"])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kprobe_sim import SimulatedKernel, own_kernel
+from kprobe_sim import SimulatedKernel, local_recording
 from kprobe_sim.cli import main
 from kprobe_sim.kernel.workload import SimulatedWorkload
 from kprobe_sim.tree.files.inprocess import SimFile
@@ -438,7 +438,7 @@ class Fake:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> type[Fake]:
-    monkeypatch.setattr(own_kernel, "_recording", Fake)
+    monkeypatch.setattr(local_recording, "_recording", Fake)
     monkeypatch.setattr("sys.stdin", None)
     return Fake
 

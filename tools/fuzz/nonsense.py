@@ -250,15 +250,13 @@ def _answers() -> list[dict[str, Any]]:
 
 @cache
 def _entry() -> dict[str, bytes]:
-    from kprobe_sim.scenarios.entry import about, write_entry
+    from kprobe_sim.scenarios.entry import Origin, about, write_entry
     from kprobe_sim.scenarios.rendering import render
 
     table = tomllib.loads((SCENARIOS / "typical.toml").read_text("utf-8"))
     with tempfile.TemporaryDirectory(prefix="nonsense-") as home:
         found = render(table, KERNEL)
-        facts = about(
-            found, table, kernel="6.1", release="6.1.0", scenario="one", options=(), clock="local", source="simulator"
-        )
+        facts = about(found, table, Origin("6.1", "6.1.0", "one", (), "local", "simulator"))
         write_entry(Path(home), found, facts)
         return {file.name: file.read_bytes() for file in Path(home).iterdir()}
 

@@ -1,4 +1,4 @@
-"""The tracefs mounted by FUSE: the server, the mount itself, and `kprobe-sim mount`.
+"""Requests of a FUSE mount -> the replies of a simulated tracefs; with it, mounting and `kprobe-sim mount`.
 
-May use `expose.python` and what is below.  Start with `server`; `wire` has the kernel's requests as bytes.
+Start with `server`; `wire` has the requests and replies as bytes.
 """

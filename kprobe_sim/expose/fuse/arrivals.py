@@ -1,13 +1,13 @@
-"""The server's wait for a request: it keeps looking for 50 µs where that pays, and sleeps otherwise.
+"""The server's wait for a request: it polls for 50 µs where that pays, and sleeps otherwise.
 
-A sleeping server is woken for each request, and its caller for each answer.  Where that wakes an idle CPU it takes
-longer than all else (on a virtual machine some 20 µs, of both CPUs), and a caller that works through its files comes
-with the next request sooner.  That the server moves to its caller's CPU doesn't help: the kernel wakes the caller on
+A sleeping server is woken for each request, and its caller for each answer.  Waking an idle CPU takes longer than all
+else (on a virtual machine some 20 µs, on both CPUs), and a caller that works through files sends its next request
+sooner than that.  That the server moves to its caller's CPU doesn't help: the kernel wakes the caller on
 another one that is idle then (select_idle_sibling() in kernel/sched/fair.c of 6.12).
 
-Looking is in vain where both share a CPU, on a busy machine, and after the last request.  So a look that finds
-something earns what a sleep would have cost, and one in vain spends what it took: with nothing left the server sleeps,
-and looks again after ever more requests.
+Polling is in vain where both share a CPU, on a busy machine, and after the last request.  So a poll that finds one
+earns what a sleep would have cost, and one in vain spends what it took.  With nothing left the server sleeps, and polls
+again after more and more requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 8 * _EARNED  # that can be spent in vain at once
 _FEWEST_ASLEEP, _MOST_ASLEEP = 16, 4096  # waits without a look, when nothing is left
 
 
-Ready = list[tuple[int, int]]  # descriptors, and for what they are
+Ready = list[tuple[int, int]]  # descriptors, each with its poll mask
 
 
 class Arrivals:
@@ -38,7 +38,7 @@ class Arrivals:
 
     @classmethod
     def at(cls, *descriptors: int) -> Arrivals:
-        """Return what arrives to be read at some descriptors."""
+        """Return the arrivals at descriptors that become readable."""
         poller = select.poll()
         for descriptor in descriptors:
             poller.register(descriptor, select.POLLIN)
@@ -50,16 +50,16 @@ class Arrivals:
         if self._asleep:
             self._asleep -= 1
             return poll()
-        found = poll(0)
-        if found:
-            return found
+        ready = poll(0)
+        if ready:
+            return ready
         start = now = clock()
         end = start + _LONGEST
         while now < end:
-            found = poll(0)
-            if found:
+            ready = poll(0)
+            if ready:
                 self._earn()
-                return found
+                return ready
             now = clock()
         self._spend(now - start)
         return poll()

@@ -16,9 +16,9 @@ _HARMLESS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)  # 
 
 
 def caller(pid: int, group: int | None = None) -> Task:
-    """Return the task that a request came from: its name is in /proc, as long as it lives.
+    """Return the task that sent a request; /proc has its name as long as it lives.
 
-    `group` is its process, where that is another number.
+    `group` is its process, if that has another number.
     """
     try:
         descriptor = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ def caller(pid: int, group: int | None = None) -> Task:
 
 
 def parent_of(pid: int) -> int:
-    """Return the process that a task is a child of; 0 if that can't be told."""
+    """Return the parent process of a task; 0 if it is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])
@@ -42,7 +42,7 @@ def parent_of(pid: int) -> int:
 
 
 def ignores(pid: int, number: int) -> bool:
-    """True if a signal means nothing to a task, and no other one that waits does."""
+    """Return True if a task ignores a signal, and no other pending signal interrupts it."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = dict(line.split(b":", 1) for line in file)
@@ -65,10 +65,10 @@ class SpliceCall(NamedTuple):
 
 
 def waits(pid: int, position: int) -> bool:
-    """True if a thread should wait for the page at that position.
+    """Return True if a thread should wait for the page at that position.
 
-    Not if it has had pages from the same call, nor with SPLICE_F_NONBLOCK.  Requests say neither: /proc does, of
-    processes that this one may look into; others get EAGAIN.
+    It shouldn't if the same call has got pages already, nor with SPLICE_F_NONBLOCK.  A request says neither, but /proc
+    does for processes that this one may inspect; others get EAGAIN.
     """
     try:
         call = _call_of(pid)

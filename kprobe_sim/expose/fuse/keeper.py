@@ -1,10 +1,9 @@
 """Processes that clean up after another one that has ended without doing so.
 
-A keeper waits for the end of the process that started it, in whatever way that ends, and does its duty then; it does
-nothing if it was dismissed before.  It has a keeper of its own, which does the same if the first is killed.
+A keeper does its duty when the process that started it ends in whatever way, unless it was dismissed before.  A second
+keeper watches the first, and does the same if that is killed.
 
-Nothing but SIGKILL ends them, and they have a name of their own, so that who kills all processes of a command by its
-name doesn't kill them as well.
+Only SIGKILL ends them, and they have another name, so that killing all processes of a command by name spares them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _PR_SET_NAME = 15
 class Keeper:
     """The keepers of this process.
 
-    `duty` is done in each of them, one after the other, and must bear that; `needs` are the descriptors that it uses.
-    `renew` is to be called when a child of this process has ended.
+    Each of them may do `duty`, one after the other, so it must be safe to repeat.  It uses the descriptors `needs`.
+    Call `renew` when a child of this process has ended.
     """
 
     def __init__(self, duty: Callable[[], object], needs: Collection[int] = ()) -> None:
@@ -34,16 +33,16 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """That of the first keeper, which is a child of this process."""
+        """The pid of the first keeper, which is a child of this process."""
         return self._pid
 
     @property
     def pipe(self) -> int:
-        """The keepers wait until no process has this descriptor any more."""
+        """The descriptor that the keepers watch: they wait until no process has it open."""
         return self._pipe
 
     def renew(self) -> None:
-        """Start another one if it was killed."""
+        """Start another keeper if the first was killed."""
         try:
             ended, _ = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:
@@ -54,7 +53,7 @@ class Keeper:
             _release(old)
 
     def dismiss(self) -> None:
-        """There is nothing left to do; wait until they have ended."""
+        """Tell the keepers that nothing is left to do, and wait until they have ended."""
         _release(self._pipe)
         try:
             os.waitpid(self._pid, 0)

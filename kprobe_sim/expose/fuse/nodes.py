@@ -12,9 +12,9 @@ _APART = ("trace_pipe_raw", "snapshot_raw")
 
 
 def is_apart(name: str) -> bool:
-    """True for files that are another node at each lookup.
+    """Return True for files that get another node at each lookup.
 
-    Then each open file has a page cache of its own, and a splice that waits in one is in nobody's way.
+    So each open file has its own page cache, where a waiting splice blocks nobody else.
     """
     return name in _APART
 
@@ -70,7 +70,7 @@ class NodeTable:
         return number
 
     def node(self, number: int) -> Node:
-        """Return the node as it is now; OSError ESTALE if it is gone."""
+        """Return the current node; OSError ESTALE if it is gone."""
         known = self._get(number)
         if known.parent is None or known.node.is_dir:
             return known.node
@@ -92,14 +92,14 @@ class NodeTable:
         return self._get(number).node.is_dir
 
     def changes(self, number: int) -> bool:
-        """True for a directory whose entries come and go."""
+        """Return True for a directory whose entries come and go."""
         path = self._get(number).path.split("/")
         if path[0] == "instances":
             path = path[2:] or ["instances"]
         return path in (["instances"], ["events"]) or (path[0] == "events" and len(path) == 2)
 
     def stays(self, number: int) -> bool:
-        """True for a file in a directory that nothing removes."""
+        """Return True for a file in a directory that is never removed."""
         first, *rest = self._get(number).path.split("/")
         return first != "instances" and not (first == "events" and len(rest) > 1)
 

@@ -1,8 +1,8 @@
 """poll(2) and epoll on the mount: the files that the kernel is notified of, and when.
 
-The kernel asks for a file's mask once for each waiter, and again whenever it hears that it may have changed.  It is
-notified of all that comes, as tracefs wakes its waiters then: an edge-triggered epoll hears of the next event after the
-last one was read, and also if it wasn't.
+The kernel asks for a file's mask once for each waiter, and again at each notice that it may have changed.  The
+server sends one for all data, as tracefs wakes its waiters: an edge-triggered epoll gets the next event
+whether or not the last one was read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Polls:
         return bool(self._polled)
 
     def answer(self, opened: OpenFile, poll_handle: int, flags: int) -> bytes:
-        """Return the reply to POLL; one that waits is notified of what comes."""
+        """Return the reply to POLL; a waiter gets a notice when data comes."""
         can_wait = type(opened).poll is not OpenFile.poll
         if flags & wire.POLL_SCHEDULE_NOTIFY and can_wait:
             self._polled[poll_handle] = opened
         return wire.TWO_WORDS.pack(opened.poll(), 0)
 
     def closed(self, opened: OpenFile) -> None:
-        """Nobody polls the file any more."""
+        """Forget a closed file."""
         for poll_handle in [key for key, file in self._polled.items() if file is opened]:
             del self._polled[poll_handle]
 

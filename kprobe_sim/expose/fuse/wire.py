@@ -133,7 +133,7 @@ class FuseRequest(NamedTuple):
     def parse(cls, message: memoryview) -> FuseRequest:
         """Read the message that a buffer begins with; the body is a view on it."""
         length, opcode, unique, node, pid = _IN_HEADER.unpack_from(message)
-        return tuple.__new__(cls, (opcode, unique, node, pid, message[_HEADED:length]))
+        return cls(opcode, unique, node, pid, message[_HEADED:length])
 
     def name(self, offset: int = 0) -> str:
         """Return the NUL-ended name at `offset` of the body."""

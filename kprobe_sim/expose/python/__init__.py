@@ -1,4 +1,4 @@
-"""Python code of the same process sees the simulated files at their paths: `patched()`, alone or with pyfakefs.
+"""Calls of this process's Python code (open, os, select ...) -> the simulated files.
 
-May use `kernel` and what is below.  Start with `patches`.
+Start with `patches`: `patched()`, alone or with pyfakefs.
 """

@@ -15,7 +15,7 @@ from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.tree.files.node import DirNode, Node
-from kprobe_sim.tree.files.operation import listened
+from kprobe_sim.tree.files.operation import notify
 
 BLOCK_SIZE = 4096
 _DEVICE = 0x0C
@@ -297,7 +297,7 @@ class Calls(Paths):
                     if call == "rmdir" and found is not None and not found.is_dir:
                         raise refuse(errno.ENOTDIR)
                     change(*parent)
-                    listened(self._kernel.heard, call, normal(str(self.absolute(path, dir_fd))))
+                    notify(self._kernel.listener, call, normal(str(self.absolute(path, dir_fd))))
                 return
         except OSError as error:
             raise self.named(error, path) from None

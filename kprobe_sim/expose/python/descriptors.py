@@ -1,6 +1,6 @@
 """Open files of patched Python: descriptions behind real file descriptors.
 
-The descriptor is an eventfd.  So no other file has its number, select, poll and epoll work on it (it is readable exactly
+The descriptor is an eventfd.  So no other file has its number, select, poll and epoll work on it (it is readable just
 when the simulated file is), and O_NONBLOCK takes effect however it is set.  Code that bypasses the patches fails on it
 instead of reading another file.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kprobe_sim.expose.python.real import REAL
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.tree.files.node import DirNode, Node, OpenFile, Seek
-from kprobe_sim.tree.files.operation import listened
+from kprobe_sim.tree.files.operation import notify
 from kprobe_sim.tree.files.patience import Patience, patience
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ class Description:
             written = opened.write(data, self.position if position is None else position)
             if position is None:
                 self.position = opened.after_write(self.position, written)
-            listened(self._kernel.heard, "write", self.path, data)
+            notify(self._kernel.listener, "write", self.path, data)
             return written
         except OSError as error:
-            listened(self._kernel.heard, "write", self.path, data, error)
+            notify(self._kernel.listener, "write", self.path, data, error)
             raise
         finally:
             self._release()
@@ -191,10 +191,10 @@ class Descriptors:
                 description = Description(self._kernel, path, node, flags, self.patience)
             except OSError as error:
                 if flags & os.O_TRUNC:
-                    listened(self._kernel.heard, "open", path, b"", error)
+                    notify(self._kernel.listener, "open", path, b"", error)
                 raise
         if flags & os.O_TRUNC:
-            listened(self._kernel.heard, "open", path)
+            notify(self._kernel.listener, "open", path)
         description.references = 1
         self.table[description.descriptor] = description
         return description.descriptor

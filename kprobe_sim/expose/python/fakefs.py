@@ -1,4 +1,4 @@
-"""A whole fake machine in pyfakefs' `fs`: the files that the simulator doesn't provide, and the patches that `fs` needs.
+"""A whole fake machine in pyfakefs' `fs`: files that the simulator doesn't provide, and the patches that `fs` needs.
 
 The simulated paths stay out of `fs`: pyfakefs keeps files as byte strings, and a tracefs file isn't one.
 """

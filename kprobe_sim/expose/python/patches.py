@@ -5,8 +5,8 @@
 
 Within the block open(), io, os, pathlib, shutil, glob, select and whatever uses them see the simulated machine's files:
 its tracefs at /sys/kernel/tracing and /sys/kernel/debug/tracing, /sys/kernel/debug/kprobes, /proc/mounts,
-/proc/kallsyms and /proc/PID of its tasks.  All other files are this machine's, or those of pyfakefs' `fs` if the block is
-entered within it.
+/proc/kallsyms and /proc/PID of its tasks.  All other files are this machine's, or those of pyfakefs' `fs` if the block
+is entered within it.
 
 Not covered: other processes, C code, and functions that were bound before (`from os import open`).  Where Python can
 tell, they fail with `NotCovered`, which names what covers them: `kprobe-sim run`.
@@ -33,7 +33,7 @@ from kprobe_sim.expose.python.calls import Calls
 from kprobe_sim.expose.python.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.python.machine import MachineTree
 from kprobe_sim.expose.python.paths import is_elsewhere
-from kprobe_sim.expose.python.streams import RawFile, open_stream
+from kprobe_sim.expose.python.streams import OpenArguments, RawFile, open_stream
 from kprobe_sim.language.primitives.refusal import refuse
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
     os_module: Any = sys.modules["os"]
     if fs is not None:
         fs.pause()
-        try:  # a module imported within `fs` would use fake files, and is forgotten by now: import it with the real ones
+        try:  # modules imported within `fs` use its files, and are forgotten by now: import them with the real ones
             import_module("kprobe_sim.kernel.simulated")
             fakefs = import_module("kprobe_sim.expose.python.fakefs")
             again = import_module(__name__).patched
@@ -196,14 +196,15 @@ def _opener(calls: Calls, real_open: Any) -> Any:
         closefd: bool = True,
         opener: Any = None,
     ) -> Any:
+        arguments = OpenArguments(mode, buffering, encoding, errors, newline, closefd, opener)
         if not is_elsewhere(file):
             try:
                 found = calls.find(file)
-            except OSError:  # a simulated path where nothing is: os.open says so
-                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener)
+            except OSError:  # there is no such simulated file: os.open says so
+                return open_stream(calls, file, arguments)
             if found is not None:
-                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener, found)
-        return real_open(calls.elsewhere(file), mode, buffering, encoding, errors, newline, closefd, opener)
+                return open_stream(calls, file, arguments, found)
+        return real_open(calls.elsewhere(file), *arguments)
 
     return open
 

@@ -13,6 +13,8 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kprobe_sim.named_tuple import NamedTuple
+
 if TYPE_CHECKING:
     from kprobe_sim.expose.python.calls import Calls
     from kprobe_sim.tree.files.node import Node
@@ -22,6 +24,18 @@ _LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greate
 _BUFFER_SIZE = max(_BLOCK_SIZE, io.DEFAULT_BUFFER_SIZE) if io.DEFAULT_BUFFER_SIZE >= _LARGE_BUFFERS else _BLOCK_SIZE
 
 Opener = Callable[[Any, int], int]
+
+
+class OpenArguments(NamedTuple):
+    """The arguments of open() after the file."""
+
+    mode: str
+    buffering: int
+    encoding: str | None
+    errors: str | None
+    newline: str | None
+    closefd: bool
+    opener: Opener | None
 
 
 class RawFile(io.RawIOBase):
@@ -229,19 +243,9 @@ def _buffered(raw: Any, mode: str, size: int) -> io.BufferedIOBase:
     return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
 
 
-def open_stream(
-    calls: Calls,
-    file: Any,
-    mode: str = "r",
-    buffering: int = -1,
-    encoding: str | None = None,
-    errors: str | None = None,
-    newline: str | None = None,
-    closefd: bool = True,
-    opener: Opener | None = None,
-    found: tuple[str, Node] | None = None,
-) -> io.IOBase:
-    """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is what is at the path."""
+def open_stream(calls: Calls, file: Any, arguments: OpenArguments, found: tuple[str, Node] | None = None) -> io.IOBase:
+    """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is the node at the path."""
+    mode, buffering, encoding, errors, newline, closefd, opener = arguments
     binary = _is_binary(mode)
     if binary:
         _refuse_text_arguments(encoding, errors, newline)

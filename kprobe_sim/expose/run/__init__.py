@@ -1,4 +1,4 @@
-"""`kprobe-sim run`: a command in its own namespaces on the mount, its end, and what `--follow` sees of it.
+"""A command -> its exit status, after it ran in namespaces on a simulated machine (`kprobe-sim run`).
 
-May use `expose.fuse` and what is below.  Start with `run`.
+Start with `run`; `follow` turns the command's system calls into those of the machine.
 """

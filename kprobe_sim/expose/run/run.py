@@ -2,11 +2,10 @@
 
 The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
 /sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that.  A second pair of namespaces inside the first
-locks these mounts, and what they hide: the command can't take them away and reach the machine's own tracefs, nor mount
-that.
+locks these mounts and what they hide: the command can neither unmount them nor mount the machine's own tracefs.
 
-A run ends with its command: what that started and left behind is killed then, whatever session or parent it has by
-now, and so it is if this process is killed (see `kprobe_sim.expose.fuse.keeper`).  The mounts go with the last process.
+A run ends with its command.  The processes that it left behind are killed then, whatever session or parent they have,
+and also if this process is killed (see `kprobe_sim.expose.fuse.keeper`).  The mounts go with the last process.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from kprobe_sim.expose.fuse.heard import HeardServer
 from kprobe_sim.expose.fuse.mount import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -36,6 +34,7 @@ from kprobe_sim.expose.fuse.mount import (
     mount_table,
     open_device,
 )
+from kprobe_sim.expose.fuse.notifying import NotifyingServer
 from kprobe_sim.expose.fuse.server import FuseServer
 from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
 from kprobe_sim.expose.run.ids import ids_of_all, map_ids, write
@@ -43,6 +42,7 @@ from kprobe_sim.expose.run.kernel_name import Answers
 from kprobe_sim.expose.run.members import end_members
 from kprobe_sim.expose.run.seccomp import CannotFollow, listen
 from kprobe_sim.expose.run.watch import Watch, block, unblock
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.standard_files import say
 
 if TYPE_CHECKING:
@@ -53,7 +53,17 @@ TRACING = "/sys/kernel/tracing"
 DEBUG = "/sys/kernel/debug"
 NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) and chroot(1) have them
 
-_PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; a command that inherits that complains of EPIPE
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # a command that inherits that complains of EPIPE
+
+
+class _Run(NamedTuple):
+    """The arguments of `run`."""
+
+    kernel: SimulatedKernel
+    command: Sequence[str]
+    started: Callable[[], None]
+    follow: bool
+    whole: bool
 
 
 def run(
@@ -68,10 +78,10 @@ def run(
 
     `started` is called when the command is about to start; threads that work for the simulated machine may be started
     there, not before.  With `follow` the simulated machine does what the command and its descendants do, as far as that
-    can be seen (see `follow`).  Unless `whole`, only tracefs and debugfs are simulated: uname(2) and
-    files such as /proc/kallsyms stay this machine's (see `files`).  Raises CannotMount if this
-    machine doesn't allow what it takes.
+    can be seen (see `follow`).  Unless `whole`, only tracefs and debugfs are simulated: uname(2) and files such as
+    /proc/kallsyms stay this machine's (see `files`).  Raises CannotMount if this machine doesn't allow the mounts.
     """
+    this_run = _Run(kernel, command, started, follow, whole)
     calls = SystemCalls()
     ours, theirs = socket.socketpair()
     error_out, error_in = os.pipe()
@@ -86,12 +96,12 @@ def run(
         ours.close()
         os.close(error_out)
         _unblock(masked)
-        _become(calls, theirs, error_in, kernel.root.mode, command, follow, whole)
+        _become(this_run, calls, theirs, error_in)
     theirs.close()
     os.close(error_in)
-    watch = Watch(child, reaps=not follow)  # who traces reaps
+    watch = Watch(child, reaps=not follow)  # the tracer reaps its tracees
     try:
-        return _supervise(kernel, child, watch, ours, error_out, started, follow)
+        return _supervise(this_run, child, watch, ours, error_out)
     finally:
         watch.end()
         unblock(masked)
@@ -105,7 +115,7 @@ def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], serv
     """Answer at the child's two mounts: tracefs, and the other files of a run; adds to `servers`."""
     files = run_files(kernel, lambda: _mounts_of(child))
     for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
-        served = FuseServer if kernel.heard is None or root is files else HeardServer
+        served = FuseServer if kernel.listener is None or root is files else NotifyingServer
         server = served(kernel, descriptor, root=root)
         thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
         thread.start()
@@ -132,19 +142,18 @@ def _status_of(trouble: str) -> int:
 
 
 class _Beginning:
-    """A child that is about to become the command, and what serves it; `begun` once it has all that it needs."""
+    """A child that is about to become the command, and its servers; `begun` once it has all that it needs."""
 
-    def __init__(self, kernel: SimulatedKernel, child: int) -> None:
-        self.kernel = kernel
+    def __init__(self, child: int) -> None:
         self.child = child
         self.follower: Follower | None = None
         self.servers: _Servers = []
         self.namespaces: list[int] = []
         self.begun = False
 
-    def lead(self, watch: Watch, channel: socket.socket, started: Callable[[], None], *, follow: bool) -> None:
+    def lead(self, this_run: _Run, watch: Watch, channel: socket.socket) -> None:
         """Give the child its ids, its mounts and its filter.  Raises CannotFollow, and OSError if it has died."""
-        kernel, child = self.kernel, self.child
+        kernel, child = this_run.kernel, self.child
         _, self.namespaces, _, _ = socket.recv_fds(channel, 1, 1)
         if not self.namespaces:
             return
@@ -158,8 +167,8 @@ class _Beginning:
         _serve(kernel, child, descriptors, self.servers)
         if not _answered(channel):
             return
-        started()
-        if follow:
+        this_run.started()
+        if this_run.follow:
             from kprobe_sim.expose.run.follow import Follower  # few runs follow
 
             self.follower = Follower(kernel, child)
@@ -168,21 +177,13 @@ class _Beginning:
         self.begun = True
 
 
-def _supervise(
-    kernel: SimulatedKernel,
-    child: int,
-    watch: Watch,
-    channel: socket.socket,
-    error_out: int,
-    started: Callable[[], None],
-    follow: bool,
-) -> int:
-    beginning = _Beginning(kernel, child)
+def _supervise(this_run: _Run, child: int, watch: Watch, channel: socket.socket, error_out: int) -> int:
+    beginning = _Beginning(child)
     refusal = failure = ""
     try:
         try:
             with channel:
-                beginning.lead(watch, channel, started, follow=follow)
+                beginning.lead(this_run, watch, channel)
         except CannotFollow as error:
             refusal = str(error)
         except OSError as error:  # of the child's ids, or of its end of the channel: it may have been killed
@@ -210,7 +211,7 @@ def _mounts_of(pid: int) -> str:
 
 
 def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
-    """Answer those system calls of the child that report the kernel, once it has its filter."""
+    """Answer the child's system calls that report the kernel, once it has its filter."""
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if descriptors:
         Answers(kernel, descriptors[0]).start()
@@ -223,21 +224,13 @@ def _answered(channel: socket.socket) -> bool:
 # in the child
 
 
-def _become(
-    calls: SystemCalls,
-    channel: socket.socket,
-    error_in: int,
-    root_mode: int,
-    command: Sequence[str],
-    follow: bool,
-    whole: bool,
-) -> NoReturn:
+def _become(this_run: _Run, calls: SystemCalls, channel: socket.socket, error_in: int) -> NoReturn:
     """Make the namespaces and the mounts, and turn into the command."""
-    code = NO_MOUNT
+    command, code = this_run.command, NO_MOUNT
     try:
-        _enter(calls, channel, root_mode, whole)
-        _be_heard(channel, follow, whole)
-        for number in _PYTHONS_OWN:
+        _enter(calls, channel, this_run.kernel.root.mode, this_run.whole)
+        _filter_calls(channel, this_run.follow, this_run.whole)
+        for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         code = NOT_EXECUTABLE
         os.execvp(command[0], list(command))
@@ -257,14 +250,14 @@ def _become(
 
 
 def _unblock(masked: set[int]) -> None:
-    """Take signals as the command will, but for those that it would ignore."""
+    """Take signals as the command will, except for those that it would ignore."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
-def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
-    """Put the filter on this process and the command, and give away its listener."""
+def _filter_calls(channel: socket.socket, follow: bool, whole: bool) -> None:
+    """Put the filter on this process and the command, and send its listener away."""
     if follow:
         from kprobe_sim.expose.run.call_effects import FOLLOWED
     try:
@@ -272,7 +265,7 @@ def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
     except CannotFollow:
         if follow:
             raise
-        return  # uname reports this machine's kernel then
+        return  # then uname reports this machine's kernel
     if listener is not None:
         socket.send_fds(channel, [b"1"], [listener])
         os.close(listener)
@@ -309,9 +302,9 @@ def _cover(
 ) -> None:
     """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs.
 
-    The other descriptor is that of the files beside the tracefs.
+    The second descriptor serves the files outside the tracefs.
     """
-    found = list(mount_table())
+    mounted = list(mount_table())
     if not os.path.isdir(TRACING) or not os.path.isdir(DEBUG):
         _remake_parent(calls)
     mount_fuse(calls, descriptors[0], TRACING, root_mode)
@@ -328,16 +321,16 @@ def _cover(
         lay(files)
     calls.unmount(files)
     os.rmdir(files)
-    for directory in {point.directory for point in found if point.kind == "debugfs"} - {DEBUG}:
+    for directory in {point.directory for point in mounted if point.kind == "debugfs"} - {DEBUG}:
         calls.mount(DEBUG, directory, "", MS_BIND | MS_REC)
-    for point in found:
+    for point in mounted:
         hidden = point.directory in (TRACING, f"{DEBUG}/tracing")
         if point.kind == "tracefs" and not hidden and os.path.isdir(point.directory):
             calls.mount(TRACING, point.directory, "", MS_BIND)
 
 
 def _remake_parent(calls: SystemCalls) -> None:
-    """On a kernel without tracing there is no directory to mount on: make /sys/kernel anew, with all it has."""
+    """Rebuild /sys/kernel with all it has: a kernel without tracing has no directory there to mount on."""
     parent = os.path.dirname(TRACING)
     held = os.open(parent, os.O_PATH | os.O_DIRECTORY)
     names = os.listdir(parent)
@@ -356,7 +349,7 @@ def _remake_parent(calls: SystemCalls) -> None:
 
 
 def _lock(calls: SystemCalls) -> None:
-    """Enter a second pair of namespaces with the same ids: what was mounted in the first can't be unmounted here."""
+    """Enter a second pair of namespaces with the same ids, where the mounts of the first can't be undone."""
     maps = []
     for name in ("uid_map", "gid_map"):
         with open(f"/proc/self/{name}", encoding="utf-8") as file:

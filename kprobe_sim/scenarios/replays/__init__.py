@@ -1,5 +1,4 @@
-"""The listings of five documents on kprobe events, replayed: what their authors typed produces what they saw.
+"""What the authors of five documents on kprobe events typed -> what they saw, shown again by `kprobe-sim replay`.
 
-The data lie in kprobe_sim/scenarios/replays/seeds/DOCUMENT/LISTING.  May use: kernel and below; the command `kprobe` is
-found by its entry point.  Begin with `listing`.
+The data is in seeds/DOCUMENT/LISTING; the command `kprobe` comes by its entry point.  Start with `listing`.
 """

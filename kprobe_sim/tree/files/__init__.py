@@ -1,4 +1,4 @@
-"""Nodes and open files, on which every way of seeing the tracefs is built, and access from Python in the same process.
+"""System calls on a file -> text, effects and errnos; every way of exposing the tracefs is built on these nodes.
 
-May use `parsing` and what is below.  Start with `node`: a node neither blocks nor keeps a position.
+Start with `node`: a node neither blocks nor keeps a position.  `inprocess` is access from Python in the same process.
 """

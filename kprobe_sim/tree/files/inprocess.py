@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from kprobe_sim.builds.prototypes import CType, Prototype
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.tree.files.node import DirNode, Node, OpenFile
-from kprobe_sim.tree.files.operation import Heard, listened
+from kprobe_sim.tree.files.operation import Listener, notify
 from kprobe_sim.tree.files.patience import patience
 
 _CHUNK = 1 << 16
@@ -42,7 +42,7 @@ class _Profile(Protocol):
 
 
 class Kernel(Protocol):
-    """What the tracefs needs of the kernel that it is of."""
+    """What the tracefs needs of its kernel."""
 
     @property
     def condition(self) -> threading.Condition: ...
@@ -60,7 +60,7 @@ class Kernel(Protocol):
     def probes(self) -> _Probes: ...
 
     @property
-    def heard(self) -> Heard | None: ...
+    def listener(self) -> Listener | None: ...
 
     def threads(self, pid: int) -> list[int]: ...
 
@@ -86,8 +86,8 @@ class SimFile:
     def read(self, size: int = _CHUNK, timeout: float | None = None) -> bytes:
         """read(2): at most `size` bytes, b"" at the end; waits for data unless opened with O_NONBLOCK.
 
-        With a `timeout` in seconds raises TimeoutError when it passes without data.  The system call goes on waiting
-        then, and the next read sees what comes of it.
+        With a `timeout` in seconds it raises TimeoutError if no data comes in time.  The system call keeps waiting, and
+        the next read gets its result.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._acquire()
@@ -114,7 +114,7 @@ class SimFile:
             self._release()
 
     def write(self, data: bytes) -> int:
-        """write(2): return the bytes that the kernel took."""
+        """write(2): return how many bytes the kernel took."""
         self._acquire()
         try:
             opened = self._open
@@ -122,10 +122,10 @@ class SimFile:
                 raise refuse(errno.EBADF)
             written = opened.write(data, self._position)
             self._position = opened.after_write(self._position, written)
-            listened(self._kernel.heard, "write", self._path, data)
+            notify(self._kernel.listener, "write", self._path, data)
             return written
         except OSError as error:
-            listened(self._kernel.heard, "write", self._path, data, error)
+            notify(self._kernel.listener, "write", self._path, data, error)
             raise self._named(error) from None
         finally:
             self._release()
@@ -141,7 +141,7 @@ class SimFile:
             return self._position
 
     def poll(self, timeout: float | None = 0, events: int = select.POLLIN) -> int:
-        """poll(2): wait up to `timeout` seconds (None: for ever) for one of `events`; return the mask, 0 for none."""
+        """poll(2): wait up to `timeout` seconds (None: for ever) for one of `events`; return the mask, or 0."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._kernel.condition:
             while True:
@@ -167,7 +167,7 @@ class SimFile:
 
     @property
     def closed(self) -> bool:
-        """True once close() was called."""
+        """Whether close() was called."""
         return self._open is None
 
     def __enter__(self) -> SimFile:
@@ -185,7 +185,7 @@ class SimFile:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._path)
-        limit = patience() if left is None else None  # who says how long has an answer in time
+        limit = patience() if left is None else None  # a caller with a timeout waits no longer than that
         self._sleepers += 1
         try:
             if limit is None:
@@ -230,7 +230,9 @@ class SimTracefs(Generic[K]):
     """The tracefs of a simulated kernel, in the shape of `kprobe.Tracefs`.
 
     Paths are relative to the mount point.  Every method raises OSError with the kernel's errno and the path.
-    `refused` is the last `write` that was, and what it was to write.
+
+    Of the optional capabilities it offers `threads`, `kallsyms`, `has_all_symbols`, `blacklist`, `kernel_log`,
+    `prototype`, `member`, `open` and `refused`: the last `write` that was refused, and its data.
     """
 
     def __init__(self, kernel: K) -> None:
@@ -285,15 +287,15 @@ class SimTracefs(Generic[K]):
     def mkdir(self, path: str) -> None:
         """Make a directory (an instance)."""
         self._change(path, lambda directory, name: directory.mkdir(name), exists=errno.EEXIST)
-        listened(self.kernel.heard, "mkdir", path)
+        notify(self.kernel.listener, "mkdir", path)
 
     def rmdir(self, path: str) -> None:
         """Remove a directory (an instance)."""
         self._change(path, lambda directory, name: directory.rmdir(name), exists=None)
-        listened(self.kernel.heard, "rmdir", path)
+        notify(self.kernel.listener, "rmdir", path)
 
     def stream(self, path: str) -> SimStream:
-        """Open a file that is read as it comes, `trace_pipe` above all."""
+        """Open a file to be read as its data comes, `trace_pipe` above all."""
         return SimStream(self.open(path, os.O_RDONLY))
 
     def open(self, path: str, flags: int) -> SimFile:
@@ -309,13 +311,13 @@ class SimTracefs(Generic[K]):
             try:
                 if flags & _CHECKED:
                     _check(node, flags)
-                found = SimFile(self.kernel, path, node.open(flags))
+                opened = SimFile(self.kernel, path, node.open(flags))
                 if flags & os.O_TRUNC:
-                    listened(self.kernel.heard, "open", path)
-                return found
+                    notify(self.kernel.listener, "open", path)
+                return opened
             except OSError as error:
                 if flags & os.O_TRUNC:
-                    listened(self.kernel.heard, "open", path, b"", error)
+                    notify(self.kernel.listener, "open", path, b"", error)
                 raise OSError(error.errno, error.strerror, path) from None
         finally:
             self._release()
@@ -333,7 +335,7 @@ class SimTracefs(Generic[K]):
 
     @property
     def has_all_symbols(self) -> bool:
-        """Whether functions have the sizes by kallsyms that traces show: not those that were declared or left out."""
+        """Whether kallsyms gives the sizes of functions that traces show: not if any were declared or left out."""
         return self.kernel.profile.has_all_symbols and not self.kernel.symbols.version
 
     def blacklist(self) -> bytes:
@@ -341,24 +343,24 @@ class SimTracefs(Generic[K]):
         return self.kernel.symbols.blacklist()
 
     def kernel_log(self) -> Callable[[], list[str]]:
-        """Return a function that gives the lines which the kernel's log (dmesg) got since."""
+        """Return a function that returns the lines that were added to the kernel's log (dmesg) since."""
         printed = self.kernel.probes.printed
         known = len(printed)
         return lambda: printed[known:]
 
     def prototype(self, name: str) -> Prototype | None:
-        """Return a function's parameters, each with its name, and its type of result; None if no BTF tells.
+        """Return a function's parameters, each with its name, and the type it returns; None if no BTF has it.
 
-        A type is its text, what it is, its bytes, and whether it has a sign (`kprobe_sim.builds.prototypes.CType`).
+        A type is its text, its kind, its bytes, and whether it has a sign (`kprobe_sim.builds.prototypes.CType`).
         """
         return self.kernel.profile.prototype(name)
 
-    def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
-        """Return where a member is from what a function's parameter points to, and its type; None if no BTF tells.
+    def member(self, function: str, parameter: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return the offsets of a member in what a parameter points to, and its type; None if no BTF has it.
 
-        The places are bytes, one from each pointer on, as `path` leads: f_path.dentry.d_name.name of a struct file *.
+        They are bytes from each pointer on the way of `path`: f_path.dentry.d_name.name of a struct file *.
         """
-        return self.kernel.profile.member(function, at, path)
+        return self.kernel.profile.member(function, parameter, path)
 
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root
@@ -367,10 +369,10 @@ class SimTracefs(Generic[K]):
                 continue
             if not isinstance(node, DirNode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-            found = node.lookup(name)
-            if found is None:
+            entry = node.lookup(name)
+            if entry is None:
                 raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            node = found
+            node = entry
         return node
 
     def _change(self, path: str, change: Callable[[DirNode, str], None], exists: int | None) -> None:
@@ -380,12 +382,12 @@ class SimTracefs(Generic[K]):
                 directory = self._node(parent)
                 if not isinstance(directory, DirNode):
                     raise refuse(errno.ENOTDIR)
-                found = directory.lookup(name)
-                if found is not None and exists is not None:
+                entry = directory.lookup(name)
+                if entry is not None and exists is not None:
                     raise refuse(exists)
-                if found is None and exists is None:
+                if entry is None and exists is None:
                     raise refuse(errno.ENOENT)
-                if found is not None and not found.is_dir:
+                if entry is not None and not entry.is_dir:
                     raise refuse(errno.ENOTDIR)
                 change(directory, name)
             except OSError as error:

@@ -1,4 +1,4 @@
-"""Nodes and open files, on which every way of exposing the simulated tracefs is built.
+"""Nodes and open files: every way of exposing the simulated tracefs is built on them.
 
 A node is a directory entry.  An `OpenFile` is one open file description (one open(2)).  Neither ever blocks and
 neither keeps a position: an adapter (in-process, patched Python, FUSE) owns the position, the waiting and the file
@@ -22,24 +22,24 @@ class Seek(Enum):
 
     SEQ = "seq"  # seq_lseek: SEEK_SET and SEEK_CUR
     DEFAULT = "default"  # default_llseek: of a file of size 0
-    GENERIC = "generic"  # generic_file_llseek: the same, no further than the file system's greatest size
+    GENERIC = "generic"  # generic_file_llseek: the same, up to the file system's greatest size
     NONE = "none"  # none: ESPIPE
     TRACING = "tracing"  # tracing_lseek: as SEQ when open for reading, else position 0 always
 
 
 _SEEK_DATA, _SEEK_HOLE = 3, 4
 _ACCESS, _READ, _WRITE, _READ_AND_WRITE = os.O_ACCMODE, os.O_RDONLY, os.O_WRONLY, os.O_RDWR
-_GREATEST_SIZE = (1 << 31) - 1  # s_maxbytes of a file system that says nothing of it, like tracefs
+_GREATEST_SIZE = (1 << 31) - 1  # s_maxbytes of a file system that doesn't set it, like tracefs
 
 
 class Holder(Protocol):
-    """What can't be removed while files of it are open."""
+    """Something that can't be removed while its files are open."""
 
     open_files: int
 
 
 class OpenFile:
-    """One open file description: positionless, non-blocking; `holder` counts it while it is open."""
+    """One open file description, without a position and never blocking; `holder` counts it while it is open."""
 
     seek: ClassVar[Seek] = Seek.DEFAULT
     holder: Holder | None = None
@@ -51,19 +51,19 @@ class OpenFile:
         self.writable = access in (_WRITE, _READ_AND_WRITE)
 
     def read(self, size: int, position: int) -> bytes:
-        """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""
+        """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError if data may still come."""
         raise refuse(errno.EINVAL)
 
     def again(self, size: int, position: int) -> bytes:
-        """Return what a read finds that has waited for data, and was woken."""
+        """Read for a caller that has waited for data and was woken."""
         return self.read(size, position)
 
     def splice(self, size: int, position: int) -> bytes:
-        """Return what splice(2) takes, by the page; most files have nothing for it."""
+        """Return what splice(2) takes, page by page; most files refuse it."""
         raise refuse(errno.EINVAL)
 
     def splice_ends(self) -> bool:
-        """Return True when a splice that waits for data ends without."""
+        """Return True if a splice that waits for data is to end without it."""
         return False
 
     def write(self, data: bytes, position: int) -> int:
@@ -71,11 +71,11 @@ class OpenFile:
         raise refuse(errno.EINVAL)
 
     def after_write(self, position: int, written: int) -> int:
-        """Return the position after a write; some files don't move it, or by one only."""
+        """Return the position after a write; some files don't move it, or only by one."""
         return position + written
 
     def lseek(self, position: int, offset: int, whence: int) -> int:
-        """Return where lseek(2) leads.  Raises OSError: EINVAL, ENXIO or ESPIPE."""
+        """Return the new position for lseek(2).  Raises OSError: EINVAL, ENXIO or ESPIPE."""
         if self.seek is Seek.NONE:
             raise refuse(errno.ESPIPE)
         if not 0 <= whence <= _SEEK_HOLE:
@@ -95,25 +95,25 @@ class OpenFile:
         return target
 
     def poll(self) -> int:
-        """Return the poll(2) mask that holds now."""
+        """Return the current poll(2) mask."""
         return select.POLLIN | select.POLLOUT
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when `read` or `poll` may answer differently; return the function that ends it."""
+        """Call `callback` when `read` or `poll` may answer differently; return a function that ends this."""
         return lambda: None
 
     def release(self) -> None:
-        """The last reference is gone (close)."""
+        """Release the file when its last reference is closed."""
         if self.holder is not None:
             self.holder.open_files -= 1
         self.released()
 
     def released(self) -> None:
-        """Do what the last close of such a file does."""
+        """Do what the last close of this kind of file does."""
 
 
 class OpenDirectory(OpenFile):
-    """A directory opened for reading: it lists through the adapter, and can't be read."""
+    """A directory opened for reading: the adapter lists it, and a read is refused."""
 
     def read(self, size: int, position: int) -> bytes:
         raise refuse(errno.EISDIR)
@@ -123,7 +123,7 @@ class Node:
     """A directory entry: a file or a directory of the tracefs."""
 
     is_dir: ClassVar[bool] = False
-    identity: object = None  # another object after the directory was removed and made again
+    identity: object = None  # another object once the directory was removed and made again
 
     def __init__(self, mode: int) -> None:
         self.mode = mode  # permission bits, as `ls` of the real kernel shows them
@@ -141,7 +141,7 @@ class Node:
 class DirNode(Node):
     """A directory: a lookup and a listing; mkdir and rmdir only where the kernel has them.
 
-    Who still holds one that was removed finds nothing in it.
+    A removed one that is still open is empty.
     """
 
     is_dir = True
@@ -153,7 +153,7 @@ class DirNode(Node):
 
     @property
     def links(self) -> int:
-        """2, and one for each directory in it; what is below events/ counts them otherwise."""
+        """2, and one for each directory in it; those below events/ count differently."""
         return 2 + sum(node is not None and node.is_dir for node in map(self.lookup, self.names()))
 
     def lookup(self, name: str) -> Node | None:
@@ -161,7 +161,7 @@ class DirNode(Node):
         raise NotImplementedError
 
     def names(self) -> Iterable[str]:
-        """Yield the names, in the order in which the kernel's readdir gives them (without . and ..)."""
+        """Yield the names in the order of the kernel's readdir, without . and .. ."""
         raise NotImplementedError
 
     def open(self, flags: int) -> OpenFile:

@@ -1,4 +1,4 @@
-"""Operations that change a tracefs, for whoever listens: which, by whom, and how they ended."""
+"""Operations that change a tracefs, as a listener gets them: what was done, by whom, and how it ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import FrameType
 from kprobe_sim.named_tuple import NamedTuple
 
 _MOUNTS = ("/sys/kernel/tracing/", "/sys/kernel/debug/tracing/")
-# whose frames are on the way from a program to the simulator
+# packages whose frames lie between a program and the simulator
 _BETWEEN = frozenset(
     ["kprobe_sim", "kprobe", "kprobe_vm", "os", "io", "_pyio", "pathlib", "codecs", "contextlib", "pyfakefs", "shutil"]
 )
 
 
 class Operation(NamedTuple):
-    """One system call: `what` is "open" (with O_TRUNC), "write", "mkdir" or "rmdir"; `error` its errno, 0 for none.
+    """One system call: `what` is "open" (with O_TRUNC), "write", "mkdir" or "rmdir", `error` its errno or 0.
 
-    `path` is below the mount point, `who` says who did it: a process, or a line of Python.
+    `path` is relative to the mount point; `who` is a process, or a line of Python.
     """
 
     who: str
@@ -29,7 +29,7 @@ class Operation(NamedTuple):
     error: int = 0
 
 
-Heard = Callable[[Operation], None]
+Listener = Callable[[Operation], None]
 
 
 def below(path: str) -> str:
@@ -40,7 +40,7 @@ def below(path: str) -> str:
 
 
 def here() -> str:
-    """Return which line of a program in this process is on its way into the simulator: "tool.py:12"."""
+    """Return the line of a program in this process that calls the simulator: "tool.py:12"."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _BETWEEN:
@@ -49,7 +49,7 @@ def here() -> str:
     return "this process"
 
 
-def listened(heard: Heard | None, what: str, path: str, data: bytes = b"", error: OSError | None = None) -> None:
-    """Tell a listener, if there is one, of what a program in this process did."""
-    if heard is not None:
-        heard(Operation(here(), what, below(path), data, 0 if error is None else error.errno or 0))
+def notify(listener: Listener | None, what: str, path: str, data: bytes = b"", error: OSError | None = None) -> None:
+    """Tell a listener, if there is one, what a program in this process did."""
+    if listener is not None:
+        listener(Operation(here(), what, below(path), data, 0 if error is None else error.errno or 0))

@@ -1,4 +1,4 @@
-"""How long reads of simulated files may wait in all, where there is a limit: the pytest plugin sets one for a test."""
+"""A limit on how long reads of simulated files wait in total; the pytest plugin sets one for each test."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# fail(seconds, tracefs, path): what is to be raised when a wait for that file has taken so long
+# fail(seconds, tracefs, path): the error to raise once the waits, the last for that file, took that long
 Fail = Callable[[float, Any, str], BaseException]
 
 
 class Patience:
-    """So many seconds in all, for each thread; `late` is what was raised when they were over, None if they never were.
+    """A number of seconds in total for each thread; `late` is the error that was raised when they were over, or None.
 
-    Nobody has to close what another thread of a test waits for, so that has its end here, too.
+    It also ends the waits of a test's other threads, whose files nobody may ever close.
     """
 
     __slots__ = ("_fail", "_seconds", "_spent", "late")
@@ -32,21 +32,21 @@ class Patience:
         return max(0.0, self._seconds - self._spent.get(threading.get_ident(), 0.0))
 
     def wait(self, condition: threading.Condition, tracefs: Any, path: str) -> None:
-        """Wait for news of the machine, whose lock is held; raise the owner's failure when no time is left."""
+        """Wait for a change of the machine, whose lock is held; raise the failure when no time is left."""
         left = self.left()
         if not left:
             raise self.over(tracefs, path)
         began = time.monotonic()
-        told = condition.wait(left)
-        self.spend(time.monotonic() - began if told else left)
+        is_notified = condition.wait(left)
+        self.spend(time.monotonic() - began if is_notified else left)
 
     def spend(self, seconds: float) -> None:
-        """Count what this thread has waited."""
+        """Count a wait of this thread."""
         thread = threading.get_ident()
         self._spent[thread] = self._spent.get(thread, 0.0) + seconds
 
     def over(self, tracefs: Any, path: str) -> BaseException:
-        """Return what is to be raised when there is no time left."""
+        """Return the error to raise when no time is left."""
         error = self._fail(self._seconds, tracefs, path)
         self.late = self.late or error
         return error
@@ -56,13 +56,13 @@ _NOW: ContextVar[Patience | None] = ContextVar("kprobe_sim_patience", default=No
 
 
 def patience() -> Patience | None:
-    """Return what limits this thread's waits now; None if nothing does."""
+    """Return the limit of this thread's waits; None if there is none."""
     return _NOW.get()
 
 
 @contextmanager
 def limited(given: Patience | None) -> Iterator[None]:
-    """Within it the waits of this thread, and of files that it shows to other threads, are limited."""
+    """Limit, within this, the waits of this thread and for the files that it shows to other threads."""
     token = _NOW.set(given)
     try:
         yield

@@ -1,6 +1,6 @@
 """seq_file: text that is produced record by record as it is read, at most one page at a time.
 
-What was made and not yet read stays as it was; what comes after it is made anew at each read(2).  Source:
+Text that was made and not yet read is kept; each read(2) makes what follows it anew.  Source:
 seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.
 """
 
@@ -18,10 +18,9 @@ Records = Callable[[], Sequence[bytes]]
 
 
 class Seq(OpenFile):
-    """A seq_file; `records` gives all its records as they are now, `put` takes a write (None: EINVAL).
+    """A seq_file; `records` returns all records as they are now, `put` takes a write (None: EINVAL).
 
-    A write doesn't move the position of reads where `write_moves` is False (kprobe_events: its write takes no notice
-    of it).
+    With `write_moves` False a write doesn't move the position, as in kprobe_events.
     """
 
     seek: ClassVar[Seek] = Seek.SEQ
@@ -59,7 +58,7 @@ class Seq(OpenFile):
         return taken
 
     def lseek(self, position: int, offset: int, whence: int) -> int:
-        """Return where lseek(2) leads; the record there is made at once."""
+        """Return the new position for lseek(2); the record there is made at once."""
         target = super().lseek(position, offset, whence)
         if self.readable and target != self._expected:
             self._traverse(target)
@@ -67,7 +66,7 @@ class Seq(OpenFile):
         return target
 
     def _show(self, index: int, enough: int) -> Sequence[bytes]:
-        """Return the records from `index` on, as they are now, until they are `enough` bytes long: one at least."""
+        """Return the records from `index` on, as they are now, until they are `enough` bytes long, but at least one."""
         records = self._records()
         end = index
         while end < len(records):
@@ -78,7 +77,7 @@ class Seq(OpenFile):
         return records[index:end]
 
     def _fill(self, wanted: int) -> bytes:
-        """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
+        """Make records until they have the wanted length, or the next one doesn't fit into the buffer."""
         while True:
             room = self._room
             records = self._show(self._index, min(wanted, room))
@@ -99,13 +98,13 @@ class Seq(OpenFile):
                 self._room *= 2
 
     def _traverse(self, position: int) -> None:
-        """Make all again up to a position, and once more from the start whenever a record doesn't fit the buffer."""
+        """Make all records up to a position again, and from the start whenever one doesn't fit into the buffer."""
         self._index, self._left = 0, b""
         if not position:
             return
         while True:
             records = self._show(0, position)
-            spilled = next((place for place, record in enumerate(records) if len(record) >= self._room), None)
+            spilled = next((index for index, record in enumerate(records) if len(record) >= self._room), None)
             if spilled is None:
                 break
             self._made(records[: spilled + 1], spilled=True)
@@ -116,7 +115,7 @@ class Seq(OpenFile):
         self._left = records[-1][-beyond:] if beyond > 0 else b""
 
     def _made(self, records: Sequence[bytes], *, spilled: bool) -> None:
-        """Note that records were made, from `_index` on; `spilled`: the last one didn't fit."""
+        """Note that records were made from `_index` on; `spilled`: the last one didn't fit."""
 
     def write(self, data: bytes, position: int) -> int:
         if self._put is None:
@@ -129,7 +128,7 @@ class Seq(OpenFile):
 
 
 def lines(get: Callable[[], bytes]) -> Records:
-    """Return the lines of a text as records; a text that is the same object as before isn't split again."""
+    """Return the lines of a text as records; a text that is the same object as last time isn't split again."""
     last: tuple[bytes, list[bytes]] = (b"", [])
 
     def records() -> list[bytes]:
@@ -148,7 +147,7 @@ def single(get: Callable[[], bytes]) -> Records:
 
 
 class LazyRecords(Sequence[bytes]):
-    """Records that are made when they are looked at, and once: that may change what is made of the next."""
+    """Records that are made once, when they are first read: making one may change the next."""
 
     def __init__(self, makers: Sequence[Callable[[], bytes]]) -> None:
         self._makers = makers
@@ -165,7 +164,7 @@ class LazyRecords(Sequence[bytes]):
 
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         if index not in self._made:
             self._made[index] = self._makers[index]()
         return self._made[index]

@@ -1,4 +1,4 @@
-"""Files whose text is produced anew for each read, and their nodes (simple_read_from_buffer in fs/libfs.c)."""
+"""Files whose text is made anew for each read, and their nodes (simple_read_from_buffer() in fs/libfs.c)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PutBytes = Callable[[bytes], int | None]  # bytes consumed; None: all of them
 
 
 class Simple(OpenFile):
-    """A file whose text is made anew at each read (simple_read_from_buffer); lseek is default_llseek."""
+    """A file whose text is made anew for each read (simple_read_from_buffer); lseek is default_llseek."""
 
     def __init__(self, flags: int, get: Get | None, put: PutBytes | None = None) -> None:
         super().__init__(flags)
@@ -41,7 +41,7 @@ class Generic(Simple):
 
 
 class Fixed(Simple):
-    """A file where a write doesn't move the position."""
+    """A file whose position a write doesn't move."""
 
     def after_write(self, position: int, written: int) -> int:
         return position
@@ -61,7 +61,7 @@ class RbSimple(Simple):
 
 
 class Once(Simple):
-    """A file that gives its text to a read at position 0 and nothing to any other (event_filter_read, show_header)."""
+    """A file that gives its text to a read at position 0, and nothing to any other (event_filter_read, show_header)."""
 
     def read(self, size: int, position: int) -> bytes:
         return super().read(size, position) if not position else b""
@@ -76,8 +76,8 @@ class Unseekable(Simple):
 class File(Node):
     """A file of the tree: a mode, and how it opens.
 
-    `truncated` acts when the file is opened for writing with O_TRUNC, and may refuse the open; `holder` counts what is
-    open of it.
+    `truncated` is called when the file is opened for writing with O_TRUNC, and may refuse the open; `holder` counts its
+    open files.
     """
 
     def __init__(

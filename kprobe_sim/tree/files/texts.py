@@ -1,4 +1,4 @@
-"""Directories and files whose entries and texts somebody else gives."""
+"""Directories and files whose entries and texts come from functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kprobe_sim.tree.files.node import DirNode, Node, OpenFile, Seek
 
 
 class Directory(DirNode):
-    """A directory whose entries are known or made on demand."""
+    """A directory whose entries a function returns."""
 
     def __init__(self, mode: int, entries: Callable[[], dict[str, Node]]) -> None:
         super().__init__(mode)
@@ -39,7 +39,7 @@ class _OpenText(OpenFile):
 
 
 class TextFile(Node):
-    """A file that shows what `get` returned when it was read from the start."""
+    """A file that shows what `get` returned at the last read from the start."""
 
     def __init__(self, get: Callable[[], bytes], mode: int = 0o444) -> None:
         super().__init__(mode)
@@ -50,7 +50,7 @@ class TextFile(Node):
 
 
 class Unknown(Node):
-    """A file of which nothing is known: a read is ENOSYS.  An open can't be: FUSE would open no file any more."""
+    """A file of unknown content: a read is ENOSYS.  An open can't be: after that, FUSE would open no file at all."""
 
     def __init__(self) -> None:
         super().__init__(0o444)
@@ -65,7 +65,7 @@ class _OpenUnknown(OpenFile):
 
 
 class Missing(Node):
-    """A file that the kernel hasn't, in a place where this machine has one: an open is ENOENT."""
+    """A file that the simulated kernel lacks and this machine has: an open is ENOENT."""
 
     def __init__(self) -> None:
         super().__init__(0o444)

@@ -1,4 +1,4 @@
-"""A program's hygiene: what it left in a tracefs, what it took away that wasn't its own, and how that is undone."""
+"""A program's hygiene: what it left in a tracefs, what it removed that wasn't its own, and how to undo that."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.operation import Operation
 
 from .events import as_written
-from .state import DEFINITIONS, Standing, Thing, is_expanded, state
+from .state import DEFINITIONS, State, Thing, is_expanded, state
 
 __all__ = ["Finding", "Hygiene"]
 
 ROOT = "/sys/kernel/tracing"
 _ALL = (*DEFINITIONS, "dynamic_events", "set_event")
-# switches of what several programs have events in
+# files that enable the events of several programs at once
 _SHARED = {"events/enable": "event", **{f"events/{group}/enable": f"event of group {group}" for group in (
     *("kprobes", "uprobes", "fprobes", "eprobes", "synthetic"),
 )}}  # fmt: skip
@@ -24,7 +24,7 @@ _ORDER = ("trigger", "filter", "event", "definition", "instance", "value")
 
 
 class Finding(NamedTuple):
-    """One thing that isn't as it was: where, how, by whom as far as is known, and the shell line that undoes it."""
+    """One difference: where, how, by whom if that is known, and the shell line that undoes it."""
 
     path: str
     how: str
@@ -37,40 +37,40 @@ class Finding(NamedTuple):
 
 
 class Hygiene:
-    """Compares a tracefs with what it was when this was made, or at `begin`; `hear` is told of what changes it."""
+    """Compares a tracefs with its state at `begin`, which the constructor calls; give each change of it to `hear`."""
 
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
-        self._heard: list[Operation] = []
-        self._before: Standing = {}
+        self._operations: list[Operation] = []
+        self._before: State = {}
         self.begin()
 
     def begin(self) -> None:
-        """Take what is there now for what has to be there at the end."""
-        self._before = state(self._tracefs, [one.path for one in self._heard])
-        self._heard.clear()
+        """Take the state as it is now for the one that must hold at the end."""
+        self._before = state(self._tracefs, [operation.path for operation in self._operations])
+        self._operations.clear()
 
     def hear(self, operation: Operation) -> None:
         """Note a change that a program makes."""
-        self._heard.append(operation)
+        self._operations.append(operation)
 
     def findings(self, touched: Iterable[str] = ()) -> list[Finding]:
-        """Return what isn't as it was; `touched` are paths that were written and not heard of."""
-        paths = [*(one.path for one in self._heard), *touched, *(key.path for key in self._before)]
+        """Return what isn't as it was; `touched` are further paths that were written."""
+        paths = [*(operation.path for operation in self._operations), *touched, *(key.path for key in self._before)]
         now = state(self._tracefs, paths)
         gone = {key.path for key in self._before.keys() - now.keys() if key.kind == "instance"}
         come = {key.path for key in now.keys() - self._before.keys() if key.kind == "instance"}
-        found: list[Finding] = []
+        findings: list[Finding] = []
         self._join_filters(now)
         for key in sorted({*self._before, *now}, key=lambda key: (_ORDER.index(key.kind), key.path, key.what)):
             if self._before.get(key) != now.get(key) and not _is_part(key, gone | come):
-                found += self._difference(key, self._before.get(key), now.get(key))
-        return [*found, *self._wiped()]
+                findings += self._difference(key, self._before.get(key), now.get(key))
+        return [*findings, *self._wiped()]
 
-    def told(self, touched: Iterable[str] = ()) -> str:
+    def report(self, touched: Iterable[str] = ()) -> str:
         """Return the findings as the text of a failure; "" if there are none."""
-        found = "".join(f"\n  {finding}" for finding in self.findings(touched))
-        return found and f"the tracefs isn't as the test found it:{found}"
+        text = "".join(f"\n  {finding}" for finding in self.findings(touched))
+        return text and f"the tracefs isn't as the test found it:{text}"
 
     def _difference(self, key: Thing, before: str | None, now: str | None) -> Iterator[Finding]:
         who = self._who(key)
@@ -86,69 +86,64 @@ class Hygiene:
             how = f"left: {now}" if before is None else f"{before} -> {now or 'none'}"
             yield Finding(path, how, who, _echo(before or "0", ">", path))
         elif now is None:
-            yield Finding(path, f"removed, and wasn't its own: {what or path}", who, _put_back(key))
+            yield Finding(path, f"removed, and wasn't its own: {what or path}", who, _restoration(key))
         else:
-            yield Finding(path, f"left: {what or path}", who, _take_away(key))
+            yield Finding(path, f"left: {what or path}", who, _removal(key))
 
-    def _join_filters(self, now: Standing) -> None:
-        """Let filters that were set by that of their system stand there, once."""
-        for path in {one.path for one in self._heard if one.path.endswith("/filter") and not one.error}:
+    def _join_filters(self, now: State) -> None:
+        """Replace the filters of events that were set through their system's filter by that one."""
+        written = [operation for operation in self._operations if not operation.error]
+        for path in {operation.path for operation in written if operation.path.endswith("/filter")}:
             directory = path.rpartition("/")[0]
-            own = {key for key in now.keys() - self._before.keys() if key.kind == "filter" and key.path != path}
-            under = {key for key in own if key.path.startswith(f"{directory}/")}
+            new = {key for key in now.keys() - self._before.keys() if key.kind == "filter" and key.path != path}
+            under = {key for key in new if key.path.startswith(f"{directory}/")}
             if len({now[key] for key in under}) == 1 and len(under) > 1:
                 now[Thing("filter", path)] = now[next(iter(under))]
                 for key in under:
                     del now[key]
 
     def _wiped(self) -> Iterator[Finding]:
-        """Yield what was done to everybody's things, were there any."""
+        """Yield the operations that would affect other programs' events and definitions, if there were any."""
         seen = set()
-        for one in self._heard:
-            how = ""
-            if one.what == "open" and one.path in _ALL:
-                whose = "disables everybody's events" if one.path == "set_event" else "removes everybody's definitions"
+        for who, what, path, data, error in self._operations:
+            how, data = "", data.strip()
+            if what == "open" and path in _ALL:
+                whose = "disables everybody's events" if path == "set_event" else "removes everybody's definitions"
                 how = f"opened with O_TRUNC (>), which {whose}; O_APPEND (>>) adds to them"
-            elif one.what == "write" and one.path in _SHARED and one.data.strip() == b"0":
-                how = f"0 disables everybody's {_SHARED[one.path].replace('event', 'events', 1)}"
-            elif one.what == "write" and one.path == "set_event" and one.data.strip() in (b"!*:*", b"!*"):
-                how = f"{one.data.decode().strip()} disables everybody's events"
-            if how and (one.path, how) not in seen:
-                seen.add((one.path, how))
-                yield Finding(one.path, how + (" (it was refused here)" if one.error else ""), one.who, "")
+            elif what == "write" and path in _SHARED and data == b"0":
+                how = f"0 disables everybody's {_SHARED[path].replace('event', 'events', 1)}"
+            elif what == "write" and path == "set_event" and data in (b"!*:*", b"!*"):
+                how = f"{data.decode()} disables everybody's events"
+            if how and (path, how) not in seen:
+                seen.add((path, how))
+                yield Finding(path, how + (" (it was refused here)" if error else ""), who, "")
 
     def _who(self, key: Thing) -> str:
-        """Return who changed a thing last, as far as was heard."""
-        for one in reversed(self._heard):
-            if not one.error and _is_about(one, key):
-                return one.who
-        return ""
+        """Return who changed a thing last; "" if that isn't known."""
+        changes = (each for each in reversed(self._operations) if not each.error and _is_about(each, key))
+        return next((change.who for change in changes), "")
 
 
 def _is_part(key: Thing, instances: set[str]) -> bool:
-    """True for what is in an instance that came or went as a whole."""
+    """Return True for what is in an instance that was made or removed as a whole."""
     return key.kind != "instance" and any(key.path.startswith(f"{path}/") for path in instances)
 
 
-def _is_about(one: Operation, key: Thing) -> bool:
-    text = one.data.decode("utf-8", "replace")
-    if key.kind == "instance":
-        return one.path == key.path
+def _is_about(operation: Operation, key: Thing) -> bool:
+    path, text = operation.path, operation.data.decode("utf-8", "replace")
     if key.kind == "definition":
         name = key.what.split()[0].partition(":")[2].rpartition("/")[2]
-        return one.path in _ALL and (one.what == "open" or name in text)
+        return path in _ALL and (operation.what == "open" or name in text)
     if key.kind == "event":
-        place, (system, _, event) = key.path.removesuffix("set_event"), key.what.partition(":")
-        ways = (f"{system}/{event}/enable", f"{system}/enable", "enable")
-        return one.path == key.path or one.path in [f"{place}events/{way}" for way in ways]
-    if "options/" in key.path and one.path == key.path.replace("options/", "\0").partition("\0")[0] + "trace_options":
+        directory, (system, _, event) = key.path.removesuffix("set_event"), key.what.partition(":")
+        switches = (f"{system}/{event}/enable", f"{system}/enable", "enable")
+        return path == key.path or path in [f"{directory}events/{switch}" for switch in switches]
+    if "options/" in key.path and path == key.path.replace("options/", "\0").partition("\0")[0] + "trace_options":
         return key.path.rpartition("/")[2] in text
-    if key.kind == "filter":
-        return one.path == key.path or one.path == f"{key.path.rsplit('/', 2)[0]}/filter"
-    return one.path == key.path
+    return path == key.path or (key.kind == "filter" and path == f"{key.path.rsplit('/', 2)[0]}/filter")
 
 
-def _take_away(key: Thing) -> str:
+def _removal(key: Thing) -> str:
     kind, path, what = key
     if kind == "instance":
         return f"rmdir {ROOT}/{path}"
@@ -161,7 +156,7 @@ def _take_away(key: Thing) -> str:
     return _echo(f"-:{what.split()[0].partition(':')[2]}", ">>", path)
 
 
-def _put_back(key: Thing) -> str:
+def _restoration(key: Thing) -> str:
     kind, path, what = key
     if kind == "instance":
         return f"mkdir {ROOT}/{path}"

@@ -1,4 +1,4 @@
-"""The texts of many files of a tracefs at once: in one request, where a guest would need one for each read."""
+"""The texts of many files of a tracefs: a guest gives them in one request, instead of one for each."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from kprobe_sim.tree.files.capabilities import Capabilities
+
 __all__ = ["lines", "names", "read_each"]
 
 
 def read_each(tracefs: Any, paths: Iterable[str], *, most: int = 0) -> dict[str, bytes]:
-    """Return the files that can be read, by path; with `most` only what one read(2) of so many bytes gives.
-
-    A tracefs may have a method `read_each` with these arguments.
-    """
-    at_once = getattr(tracefs, "read_each", None)
+    """Return the files that can be read, by path; with `most` only what one read(2) of that many bytes gives."""
+    at_once = Capabilities(tracefs).read_each
     if at_once is not None:
         return dict(at_once(paths, most=most))
-    found = {}
+    texts = {}
     for path in paths:
         with contextlib.suppress(OSError):
             if most:
                 with tracefs.open(path, 0) as file:
-                    found[path] = file.read(most)
+                    texts[path] = file.read(most)
             else:
-                found[path] = tracefs.read(path)
-    return found
+                texts[path] = tracefs.read(path)
+    return texts
 
 
 def names(tracefs: Any, path: str) -> list[str]:
-    """Return what is in a directory; nothing if it isn't there."""
+    """Return the names in a directory; none if it doesn't exist."""
     try:
         return list(tracefs.listdir(path))
     except FileNotFoundError:
@@ -38,5 +37,5 @@ def names(tracefs: Any, path: str) -> list[str]:
 
 def lines(text: bytes) -> list[str]:
     """Return the lines that aren't comments."""
-    found = text.decode("utf-8", "surrogateescape").splitlines()
-    return [line for line in found if line and not line.startswith("#")]
+    every = text.decode("utf-8", "surrogateescape").splitlines()
+    return [line for line in every if line and not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""The files of a tracefs that have a value: read at first, compared later, and written back."""
+"""The files of a tracefs that hold a value: read first, compared later, and written back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.tree.files.capabilities import Capabilities
 
 from .texts import names, read_each
 
 _TRACER = "current_tracer"
 _BUFFER = "buffer_size_kb"
-# The tracer comes first, as others can't be changed under some, and the size of sub-buffers before that of buffers.
+# In the order of writing back: some tracers let nothing else change, and the sub-buffers' size changes the buffers'.
 VALUES = (
     _TRACER,
     "trace_clock",
@@ -29,7 +30,7 @@ VALUES = (
     "syscall_user_buf_size",
     "function_profile_enabled",
 )
-# What O_TRUNC empties; functions with commands stay in set_ftrace_filter and are taken out one by one.
+# O_TRUNC empties these, except for functions with commands: they stay in set_ftrace_filter and go one by one.
 LISTS = (
     "set_event_pid",
     "set_event_notrace_pid",
@@ -44,28 +45,28 @@ LISTS = (
 _EXPANDED = re.compile(rb".* \(expanded: (\d+)\)\n")
 _CHOSEN = re.compile(rb"[^\[\n]*\[([^\s\[\]]+)\][^\[\n]*\n")
 FREED = b"Snapshot is freed"
-# What is known of tasks that were traced.  Their names are forgotten when the size is set, their groups never.
-_NAMES, _SIZE, _GROUPS = "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"
-_KNOWN = ((_NAMES, _SIZE), (_GROUPS, _GROUPS))
-_SHOWN = (*LISTS, _GROUPS, "timestamp_mode")  # compared, and not changed by writing what was shown
+# What the kernel remembers of traced tasks: setting the size makes it forget their names; it never forgets the tgids.
+_NAMES, _SIZE, _TGIDS = "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"
+_REMEMBERED = ((_NAMES, _SIZE), (_TGIDS, _TGIDS))  # each with the file whose existence shows that it can be read
+_READ_ONLY = (*LISTS, _TGIDS, "timestamp_mode")  # compared; writing their text back would not restore them
 
 
 class Values:
-    """The values of a tracefs when this was made; with `owned` nobody else's tasks are traced there."""
+    """The values that a tracefs had when this was made; with `owned` nobody else traces there."""
 
     def __init__(self, tracefs: Any, *, owned: bool) -> None:
         self._tracefs = tracefs
         self._options = names(tracefs, "options")
         watched = [*VALUES, *LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]
-        known = [path for path, has in _KNOWN if owned and tracefs.exists(has)]
-        self._before = {path: value_of(text) for path, text in read_each(tracefs, [*watched, *known]).items()}
-        self._has_snapshot = tracefs.exists("snapshot") and hasattr(tracefs, "open")
-        self._expanded = b""  # what buffers show that were expanded: some more than was asked for
+        remembered = [path for path, sign in _REMEMBERED if owned and tracefs.exists(sign)]
+        self._before = {path: value_of(text) for path, text in read_each(tracefs, [*watched, *remembered]).items()}
+        self._has_snapshot = tracefs.exists("snapshot") and Capabilities(tracefs).open is not None
+        self._expanded = b""  # the size that an expanded buffer shows; some kernels give more than was asked for
 
     def clear_lists(self) -> None:
-        """Empty the lists, whose functions may have commands that use events.
+        """Empty the lists of functions and pids; a function's command may use an event.
 
-        The tracer ends before that: if it traced a few functions, all of them would be patched for it.
+        The tracer ends first: without a list of functions it would trace, and so patch, every one.
         """
         for path in self._changed([_TRACER, *(path for path in LISTS if path in self._before)], options=False):
             with contextlib.suppress(OSError):
@@ -79,7 +80,7 @@ class Values:
                         self._tracefs.write(path, b"!" + command + b"\n")
 
     def restore(self, *, options: bool) -> list[str]:
-        """Write back what has changed, and return in words what can't be; the options are looked at if asked to."""
+        """Write changed values back; return in words those that can't be restored.  `options`: with the options."""
         changed = self._changed(self._before, options)
         for path in changed:
             with contextlib.suppress(OSError):
@@ -95,21 +96,21 @@ class Values:
         return [*left, "the snapshot stays allocated"] if self._is_allocated() else left
 
     def _changed(self, paths: Iterable[str], options: bool) -> list[str]:
-        looked = [path for path in paths if options or not path.startswith("options/")]
-        if not looked:
+        compared = [path for path in paths if options or not path.startswith("options/")]
+        if not compared:
             return []
-        texts = read_each(self._tracefs, looked)
-        now = {path: value_of(texts[path]) if path in texts else None for path in looked}
+        texts = read_each(self._tracefs, compared)
+        now = {path: value_of(texts[path]) if path in texts else None for path in compared}
         return [
             path
-            for path in looked
+            for path in compared
             if now[path] != self._before[path] and (path != _BUFFER or now[path] != self._expanded)
         ]
 
     def _write_back(self, path: str) -> None:
         if path == _NAMES:
             self._tracefs.write(_SIZE, self._tracefs.read(_SIZE))
-        elif path not in _SHOWN:
+        elif path not in _READ_ONLY:
             self._tracefs.write(path, self._before[path])
             if path == _BUFFER:
                 self._expanded = value_of(self._tracefs.read(path))
@@ -117,12 +118,12 @@ class Values:
     def _is_allocated(self) -> bool:
         if not self._has_snapshot:
             return False
-        head = read_each(self._tracefs, ["snapshot"], most=PAGE_SIZE)  # as there may be a lot in it
+        head = read_each(self._tracefs, ["snapshot"], most=PAGE_SIZE)  # the whole may be large
         return FREED not in head.get("snapshot", FREED)
 
 
 def value_of(text: bytes) -> bytes:
-    """Return what to write for a value that is shown thus: the one in brackets, or what a buffer expands to at use."""
+    """Return what to write for a value as it is shown: the one in brackets, or the size that a buffer expands to."""
     shown = _EXPANDED.fullmatch(text) or _CHOSEN.fullmatch(text)
     return shown[1] if shown else text.strip()
 

@@ -14,8 +14,8 @@ from kprobe_sim.tree.files.operation import Operation
 _SHOWN = 60  # characters of a command line
 
 
-class HeardServer(FuseServer):
-    """Answers as `FuseServer`, and tells `kernel.heard` of each change and of each that was refused."""
+class NotifyingServer(FuseServer):
+    """Answers as `FuseServer`, and tells `kernel.listener` of each change, including refused ones."""
 
     def _open(self, request: FuseRequest) -> bytes:
         flags, _ = wire.OPEN_IN.unpack_from(request.body)
@@ -47,9 +47,9 @@ class HeardServer(FuseServer):
             number = error.errno or 0
             raise
         finally:
-            heard = self._kernel.heard
-            if heard is not None:
-                heard(Operation(who(request.pid), what, path, data, number))
+            listener = self._kernel.listener
+            if listener is not None:
+                listener(Operation(who(request.pid), what, path, data, number))
 
 
 def who(pid: int) -> str:

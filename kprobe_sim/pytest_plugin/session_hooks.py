@@ -1,4 +1,4 @@
-"""Which tests run where: collected tests and the tracefs that were asked for."""
+"""The hooks of a whole run: they check the specs, and decide which tests run on which tracefs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wrapping import wrapping
 
 @wrapping
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """Have workers share tests by files, before pytest-xdist looks at that, in whichever order the two were loaded."""
+    """Distribute tests by file, before pytest-xdist reads its options, whichever of the two was loaded first."""
     if has_guests(config):
         from kprobe_sim.pytest_plugin.workers import share_by_files
 
@@ -34,22 +34,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(KernelTable(full), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
-    config.addinivalue_line("markers", "own_guest: gets a machine of its own, just as it booted, if that is a guest")
+    config.addinivalue_line("markers", "own_guest: gets a machine of its own, freshly booted, if that is a guest")
     config.addinivalue_line(
         "markers", "kprobe_timeout(seconds): how long it may wait for a trace in total; 0: for ever"
     )
     config.addinivalue_line(
         "markers",
-        "check_clean(wanted=True): fail if it leaves anything in its tracefs, or takes away what wasn't its own",
+        "check_clean(wanted=True): fail if it leaves anything in its tracefs, or removes what wasn't its own",
     )
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say once, and before anything else, that a spec or a time means nothing."""
+    """Refuse, once and before anything else, a spec or a time limit that means nothing."""
     limit(session)
-    if hasattr(session.config, "workerinput"):  # a worker's was looked at before
+    if hasattr(session.config, "workerinput"):  # the process that started this worker has checked them
         return
     from kprobe.errors import UnknownBackend
     from kprobe.tracefs.backends import check_spec
@@ -63,12 +63,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if terminal is not None and has_guests(session.config):
         from kprobe_sim.pytest_plugin.workers import advice
 
-        if said := advice(session.config.option):
-            terminal.write_line(said)
+        if text := advice(session.config.option):
+            terminal.write_line(text)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say where tests run if no option does."""
+    """Say where tests run if no option says it."""
     if config.getoption("tracefs") or specs(config) == ["sim"]:
         return None
     return f"tracefs: {specs(config)[0]} (from $KPROBE_TRACEFS)"
@@ -103,9 +103,9 @@ def _trace_texts(config: pytest.Config) -> list[Any]:
     from kprobe_corpus.parsers.texts import chosen
     from kprobe_corpus.traces import CorpusError
 
-    words = [config.getoption(f"trace_{what}") for what in ("kernels", "scenarios")]
+    filters = [config.getoption(f"trace_{name}") for name in ("kernels", "scenarios")]
     try:
-        texts = chosen(config.getoption("trace_corpus"), *words)
+        texts = chosen(config.getoption("trace_corpus"), *filters)
     except CorpusError as error:
         raise pytest.UsageError(f"trace_text: {error}") from None
-    return [pytest.param(one, id=f"{one.entry.kernel}/{one.entry.name}") for one in texts]
+    return [pytest.param(text, id=f"{text.entry.kernel}/{text.entry.name}") for text in texts]

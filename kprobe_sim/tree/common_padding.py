@@ -1,7 +1,7 @@
-"""Records of kernels before 3.3 in raw pages: with a fifth common field, which records here don't have.
+"""Records in raw pages of kernels before 3.3, which have a fifth common field that the simulator's records lack.
 
-Their formats say so (`events/event_format`; fixtures/text/3.2/*.formats): an int at byte 8, so an unsigned long that
-comes first is at 16.  Static events and those of function_graph are kept as their formats say.
+Their formats show it (`events/event_format`; fixtures/text/3.2/*.formats): an int at byte 8, so that a first unsigned
+long is at 16.  Records of static events and of function_graph already follow their formats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KIND = struct.Struct("<H")
 
 
 def padded(events: EventTable, record: bytes) -> bytes:
-    """Return a record with the fields that nobody uses."""
+    """Return a record with the padding that its kernel has."""
     (kind,) = _KIND.unpack_from(record)
     if kind in (TRACE_FN, TRACE_STACK, TRACE_PRINT):
         return record[:_COMMON] + bytes(8) + record[_COMMON:]

@@ -1,4 +1,4 @@
-"""What becomes of a test: how long it may wait, and how its failure is told."""
+"""The hooks around one test: they limit how long it waits, and shape the report of its failure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @wrapping
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Note on the report if what failed is the machine and not what runs on it, and what tests left on it."""
-    with contextlib.nullcontext() if call.excinfo is None else _told(item, call.excinfo):
+    """Note on the report what tests left, what the kernel lacks, and whether the machine failed, not the test."""
+    with contextlib.nullcontext() if call.excinfo is None else _readable(item, call.excinfo):
         report = yield
     reports(item.config).add_to(report)
     if call.excinfo is not None:
-        unsupported(item.config).look_at(item.nodeid, call.excinfo.value, report)
+        unsupported(item.config).explain(item.nodeid, call.excinfo.value, report)
         error = call.excinfo.value
         if any(
             kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in type(error).__mro__
@@ -34,7 +34,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @wrapping
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Limit how long a test waits, whether by a trace of the tracer's or by a read of a simulated file."""
+    """Limit how long a test waits, in the tracer or in a read of a simulated file."""
     from kprobe.tracing.waiting import Limited
     from kprobe_sim.tree.files.patience import Patience, limited
 
@@ -44,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
-    """Return the failure of a test that has waited too long: what code under test can't mean to catch."""
+    """Return the failure of a test that has waited too long, an exception that code under test won't catch."""
     from kprobe_sim.pytest_plugin.waits import overdue
 
     return pytest.fail.Exception(overdue(seconds, tracefs, path))
@@ -52,7 +52,7 @@ def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
 
 @wrapping
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test of whose threads one has waited too long, or in which the failure was caught."""
+    """Fail a test if one of its threads waited too long, or if it caught the failure."""
     from kprobe_sim.tree.files.patience import patience
 
     result = yield
@@ -63,7 +63,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """Show a machine that failed in another way than a test that did."""
+    """Show a machine's failure differently from a test's."""
     fault = getattr(report, "guest_fault", None)
     if fault is None or not report.failed:
         return None
@@ -71,9 +71,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 @contextlib.contextmanager
-def _told(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> Iterator[None]:
-    """Have a refusal shown in the kernel's words, without our frames."""
-    from kprobe_sim.pytest_plugin.refusals import noted, told
+def _readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> Iterator[None]:
+    """Have a refusal reported in the kernel's words, without our frames."""
+    from kprobe_sim.pytest_plugin.refusals import add_reason, without_our_frames
 
     values = getattr(item, "funcargs", {})
     owner = values.get("sys_kernel_tracing") or values.get("simulated_machine")
@@ -81,20 +81,22 @@ def _told(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> It
     if isinstance(excinfo.value, OSError) and tracefs is not None:
         from kprobe.events.refusal import words
 
-        with contextlib.suppress(Exception):  # the machine may have died of it
-            noted(excinfo, tracefs, words)
+        with contextlib.suppress(Exception):  # the refusal may have ended the machine
+            add_reason(excinfo, tracefs, words)
     if item.config.getoption("fulltrace"):
         yield
         return
-    with told(excinfo, pytest.fail.Exception):
+    with without_our_frames(excinfo, pytest.fail.Exception):
         yield
 
 
 def reports(config: pytest.Config) -> MachineReports:
-    found: MachineReports = config.pluginmanager.getplugin("kprobe machines")
-    return found
+    """Return the notes of this run about its machines."""
+    plugin: MachineReports = config.pluginmanager.getplugin("kprobe machines")
+    return plugin
 
 
 def unsupported(config: pytest.Config) -> Unsupported:
-    found: Unsupported = config.pluginmanager.getplugin("kprobe unsupported")
-    return found
+    """Return the notes of this run about features that its kernels lack."""
+    plugin: Unsupported = config.pluginmanager.getplugin("kprobe unsupported")
+    return plugin
