@@ -1,4 +1,4 @@
-"""The file of an activity (docs/reference/activities.md) after parsing its TOML: every key, value and range is checked."""
+"""An activity's file (docs/reference/activities.md) after its TOML is parsed: every key, value and range is checked."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class CpuBuffer:
     def take_page(self, size: int, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
         """Consume and return a page in the kernel's layout, with the events that fit `size` bytes; None if none does.
 
-        `widen` adds the fields that records lack here (see `common_padding`); events without room come in the next page.
+        `widen` adds the fields that records lack here (see `common_padding`); events without room are in the next page.
 
         Source: ring_buffer_read_page() hands over a full page that nobody writes to any more; of other pages it copies
         the events one by one.

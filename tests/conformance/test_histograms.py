@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kprobe_sim.testing.unsupported import REASON
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.gates import gates_of
