@@ -114,6 +114,7 @@ TABLE = {
     "git": Requirement("git"),
     # what the extra [dev] brings, where there is a wheel for this python3
     "capstone": _python("record"),
+    "material": _python("docs"),
     "mypy": _python("dev"),
     "pip": Requirement("python3-venv", there=_module),
     "pyfakefs": _python("test"),

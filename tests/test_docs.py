@@ -376,9 +376,9 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory: pytest.TempPathFactory, requires: Callable[..., None]) -> Path:
     """The site, built strictly: a link or an anchor that leads nowhere is an error."""
-    pytest.importorskip("material", reason="the extra [docs] isn't installed")
+    requires("material")
     directory = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", directory],

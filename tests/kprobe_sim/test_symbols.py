@@ -126,7 +126,7 @@ def test_functions_by_number_and_name_as_in_the_list() -> None:
 
 
 def test_available_filter_functions_as_the_kernel_lists_them(recorded: SymbolTable) -> None:
-    lines = [name for _, name in recorded.traceable_places()]
+    lines = [name for _, name in recorded.ftrace_locations()]
     assert lines[:8] == [
         "__traceiter_initcall_level",
         "__traceiter_initcall_start",
@@ -170,7 +170,7 @@ def test_an_added_function_is_found_and_covers_its_bytes(table: SymbolTable) -> 
     assert table.at(symbol.address + 0x80) is None
     assert table.placement(symbol.address + 83) is Placement.OK
     assert table.placement(symbol.address + 4) is Placement.NOT_BOUNDARY
-    assert list(table.traceable_places())[-1][1] == "SyS_openat"
+    assert list(table.ftrace_locations())[-1][1] == "SyS_openat"
 
 
 def test_added_functions_do_not_overlap(table: SymbolTable) -> None:
@@ -193,7 +193,7 @@ def test_an_added_module(table: SymbolTable) -> None:
     symbol = table.add("ext9_open", module="ext9")
     assert "ext9" in table.modules()
     assert symbol.module == "ext9"
-    assert list(table.traceable_places())[-1][1] == "ext9_open [ext9]"
+    assert list(table.ftrace_locations())[-1][1] == "ext9_open [ext9]"
     table.add_module("empty")
     assert "empty" in table.modules()
 
