@@ -442,6 +442,10 @@ def test_what_the_architecture_names_exists() -> None:
     named = re.findall(r"`((?:kprobe|kprobe_\w+)(?:\.\w+)*):([\w.]+)`", document("ARCHITECTURE.md"))
     assert len(named) > 25
     assert {f"{module}:{name}" for module, name in named if not stands_there(module, name)} == set()
+    groups = re.findall(r'entry-points\."([\w.]+)"', document("pyproject.toml"))
+    groups += ["kprobe.profiles", "kprobe.corpus"]  # of data packages
+    dotted = set(re.findall(r"`((?:kprobe|kprobe_\w+)(?:\.\w+)+)`", document("ARCHITECTURE.md"))) - set(groups)
+    assert {name for name in dotted if not stands_there(*name.rpartition(".")[::2])} == set()
 
 
 def stands_there(module: str, name: str) -> bool:
