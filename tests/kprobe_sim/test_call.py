@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -165,3 +167,11 @@ def test_a_hit_costs_the_same_however_many_probes_there_are(series: str) -> None
 
     few, many = cost(2), cost(200)
     assert 10 < few == many
+
+
+def test_a_call_has_its_fields_in_their_order() -> None:
+    """`SimulatedKernel.call` makes the value without its constructor, which takes as long as half a call."""
+    source = inspect.getsource(SimulatedKernel.call)
+    fields = re.search(r"fields = \(([^)]*)\)", source)
+    assert fields is not None
+    assert tuple(re.findall(r"\w+", fields[1])) == Call._fields

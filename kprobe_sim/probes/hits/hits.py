@@ -282,7 +282,7 @@ class Hits:
                     record = probe.evaluate(state, head)
                 else:
                     comm = self._bare(task).comm
-                    record = self._record(armed, call, state, chain, head)
+                    record = self._record(armed, call, state, comm, chain, head)
             if probe.faults:
                 self._miss(armed)
             if file.triggers or file.soft_disabled:
@@ -299,12 +299,13 @@ class Hits:
         for probe in others or (armed.probe,):
             probe.misses += armed.probe.faults
 
-    def _record(self, armed: Armed, call: Call, site: Site, chain: tuple[int, ...], head: tuple[int, ...]) -> bytes:
+    def _record(
+        self, armed: Armed, call: Call, site: Site, comm: bytes, chain: tuple[int, ...], head: tuple[int, ...]
+    ) -> bytes:
         """Make a record of a call's arguments, or of the whole state if they don't suffice."""
         callee, direct = site.callee, armed.probe.direct
         assert callee is not None
         assert direct is not None
-        comm = self._bare(call.task).comm
         record = direct(call.args, callee.arguments, comm, head)
         if record is None:
             depth = self._depths.get(call.task.pid, 0)
