@@ -365,16 +365,16 @@ def _run(
     """Run the command; return its exit status, and whether the tracefs is as it was, if that is to be looked at."""
     from kprobe_sim.expose.run.run import run
 
-    kernel, follow, whole = machine.kernel, arguments.follow, not arguments.only_tracefs
+    kernel, follow, only_tracefs = machine.kernel, arguments.follow, arguments.only_tracefs
     if not arguments.check_clean:
         loaded()
-        return run(kernel, command, machine.play, follow=follow, whole=whole), True
+        return run(kernel, command, machine.play, follow=follow, only_tracefs=only_tracefs), True
     from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
     hygiene = Hygiene(machine)
     kernel.listener = hygiene.hear
     loaded()
-    status = run(kernel, command, machine.play, follow=follow, whole=whole)
+    status = run(kernel, command, machine.play, follow=follow, only_tracefs=only_tracefs)
     machine.close()
     found = hygiene.findings()
     if found:
