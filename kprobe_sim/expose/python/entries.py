@@ -14,7 +14,7 @@ class _Stat(Protocol):
 
 
 class DirectoryEntry:
-    """What os.scandir() yields: the counterpart of os.DirEntry; its name is bytes if the directory's is."""
+    """The counterpart of os.DirEntry, which os.scandir() yields; its name is bytes if the directory's is."""
 
     def __init__(self, calls: _Stat, directory: str | bytes, name: str) -> None:
         self.name: str | bytes = name
