@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kprobe_sim.kernel.backend import SimBackend
 else:
-    import _signal as signal  # the module signal makes enums, which takes a while
+    import _signal as signal  # the module signal would make enums, which takes a while
 
 OK, USAGE_ERROR = 0, 2
 NOT_CLEAN = 122  # the command left something or removed what wasn't its own; all else went well
@@ -167,7 +167,7 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 
 class _Version(argparse.Action):
-    """Prints the version, which takes a while to find."""
+    """Prints the version, and finds it only then, which takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_sim import __version__

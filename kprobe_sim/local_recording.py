@@ -32,7 +32,7 @@ def record_local(output: str, config: str, agreed: bool) -> int:
     """
     recording = _recording()
     if recording is None:
-        return _refuse(["nothing is installed that records (the entry point local of kprobe.recording): kprobe_vm"])
+        return _refuse(["no recorder is installed (the entry point local of kprobe.recording): kprobe_vm has one"])
     if troubles := recording.cannot + [f"somebody traces: {line}" for line in recording.tracing]:
         return _refuse(troubles)
     target = Path(output)

@@ -37,7 +37,7 @@ class NoProfile(ValueError):
 
 
 def chosen(spec: str, releases: tuple[str, ...], hint: str = "") -> str:
-    """Return which of the releases, oldest first, a spec means.  Raises `NoProfile`, with the hint, if none."""
+    """Return the release, of those given oldest first, that a spec means.  Raises `NoProfile`, with the hint."""
     release = fitting(spec, releases)
     if release is None:
         raise NoProfile(spec, releases, hint)
@@ -46,7 +46,7 @@ def chosen(spec: str, releases: tuple[str, ...], hint: str = "") -> str:
 
 @lru_cache(maxsize=64)
 def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
-    """Return which of the releases, oldest first, a spec means; None if it means none of them."""
+    """Return the release, of those given oldest first, that a spec means; None if it means none."""
     if spec in releases:
         return spec
     return next((release for release in reversed(releases) if not spec or _in_series(release, spec)), None)
@@ -73,7 +73,7 @@ def flavour(release: str) -> str:
 
 
 def where_else(spec: str) -> str:
-    """Return a hint which distribution has a kernel, and how to get it; "" if none has it."""
+    """Return a hint that names the distribution with a kernel, and how to get it; "" if none has it."""
     for name, releases in BROUGHT.items():
         if release := fitting(spec, releases):
             way = (

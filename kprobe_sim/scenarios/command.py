@@ -50,7 +50,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return _say(str(error), _USAGE_ERROR)
     if not traces:
-        return _say("no kernel has what is asked for", _REFUSED)
+        return _say("no kernel has the requested options and clocks", _REFUSED)
     if arguments.output is None and len(traces) > 1:
         parser.error(f"these are {len(traces)} texts: say where with -o DIR")
     with stage as maker:

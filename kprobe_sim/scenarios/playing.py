@@ -138,7 +138,7 @@ class Playing:
         )
 
     def _chain(self, function: str) -> tuple[str, ...]:
-        """Return the call chain recorded for a function; for others, one as if the function were a system call."""
+        """Return the call chain recorded for a function; for others, the chain above a system call."""
         chains = self._kernel.profile.chains
         purpose = {name: purpose for purpose, name in self._called.items()}.get(function, "")
         call = {"open": "openat"}.get(purpose, purpose)

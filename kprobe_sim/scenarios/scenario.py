@@ -22,8 +22,8 @@ fresh = true                            # it needs a new guest
 [[call]]                                # see `steps`
 
 In a definition and a `function`, <open>, <fadvise> and <fork> mean the function that the kernel calls: do_sys_openat2,
-before Linux 5.6 do_sys_open.  A definition, an option or `data` may be a list of alternatives, of which the first that
-the kernel accepts is used; "" means none.
+before Linux 5.6 do_sys_open.  A definition, an option or `data` may be a list of alternatives, from which the
+kernel takes the first that it accepts; "" means none.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class Scenario(NamedTuple):
             if step.what in ("function", "event"):
                 return f"{step.value} is called with arguments that no guest's task can give it"
             if step.context is not None:
-                return "flags are chosen, which a guest's kernel sets"
+                return "the flags are chosen, but a guest's kernel sets them itself"
             if not step.task.known:
-                return "a task is forgotten, which a guest's kernel does when it wants"
+                return "a task is forgotten, but a guest's kernel decides that itself"
         return "functions are made up" if self.functions else ""
 
 
@@ -144,8 +144,8 @@ def _bounded(steps: Sequence[ScenarioStep], table: Mapping[str, Any]) -> None:
     size = sum(step.times * (_STEP + probes + _length(call)) for step, call in zip(steps, calls, strict=True))
     if size > _MOST:
         raise ValueError(
-            f"its calls are {size} characters, each with the definitions and as often as `times` says: "
-            f"{_MOST} are the most"
+            f"its calls, each with the definitions and as often as `times` says, have {size} characters, "
+            f"and {_MOST} are the most"
         )
 
 
@@ -196,7 +196,7 @@ def _choices(table: Mapping[str, Any], key: str) -> list[tuple[str, ...]]:
 
 
 def _first(choice: tuple[str, ...], available: set[str] | None) -> str:
-    """Return the first available option, or "" for none; without any, the first, which is refused later."""
+    """Return the first available option, "" meaning none; if none is available, the first, to be refused later."""
     if available is None or len(choice) == 1:
         return choice[0]
     return next((name for name in choice if not name or {name, name.removeprefix("no")} & available), choice[0])

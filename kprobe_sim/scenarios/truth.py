@@ -70,7 +70,7 @@ class Truth:
         return self._doubted(records)
 
     def _doubted(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Mark the records around bare marks as ambiguous: each may be part of a mark."""
+        """Mark records as ambiguous, from the one before the first bare mark on: each may be part of a mark."""
         marks = [number for number, record in enumerate(records) if record == _TEXT]
         if not marks:
             return records

@@ -1,4 +1,4 @@
-"""poll(2) and epoll on the mount: of which files the server notifies the kernel, and when.
+"""poll(2) and epoll on the mount: when the server notifies the kernel, and of which files.
 
 The kernel asks for a file's mask once for each waiter, and again at each notice that it may have changed.  The server
 sends a notice for all data, as tracefs wakes its waiters: an edge-triggered epoll gets the next event whether or not

@@ -359,7 +359,7 @@ class FuseServer:
         return self._polls.answer(opened, poll_handle, flags)
 
     def _seek(self, request: FuseRequest) -> bytes:
-        """Refuse SEEK_DATA and SEEK_HOLE, which an empty file lacks; the kernel sends no other."""
+        """Refuse SEEK_DATA and SEEK_HOLE, the only requests here: an empty file has neither."""
         opened = self._file(wire.HANDLE_IN.unpack_from(request.body)[0])
         raise refuse(errno.ENXIO if opened.seek in (Seek.DEFAULT, Seek.GENERIC) else errno.EINVAL)
 

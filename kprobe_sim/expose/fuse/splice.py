@@ -65,7 +65,7 @@ class Splices:
             self._announce_size(node)
 
     def mark_stale(self, node: int) -> None:
-        """Note that the kernel will take its size from the next reply, which is not the announced one."""
+        """Note that the kernel will take the size from the next reply instead of the announced size."""
         if node in self._readers:
             self._stale.add(node)
 

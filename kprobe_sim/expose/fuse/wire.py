@@ -106,7 +106,7 @@ _OPEN_OUT = Struct("<QII")
 
 INIT_IN = Struct("<IIII")
 OPEN_IN = Struct("<II")
-TRANSFER_IN = Struct("<QQIIQII")  # read and write: handle, offset, size, flags of it, lock owner, file flags, padding
+TRANSFER_IN = Struct("<QQIIQII")  # read and write: handle, offset, size, its flags, lock owner, file flags, padding
 HANDLE_IN = Struct("<Q")
 GETATTR_IN = Struct("<IIQ")
 SETATTR_IN = Struct("<IIQQQQQQIIIIIIII")

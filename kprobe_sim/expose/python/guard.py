@@ -68,7 +68,7 @@ class Guard:
         if event in _PATH_EVENTS:
             if arguments and _is_in_tracefs(arguments[0]):
                 raise NotCovered(
-                    f"{arguments[0]!r} was opened past the patched functions (by C code, or a function bound before "
+                    f"a call for {arguments[0]!r} bypassed the patched functions (C code, or a function bound before "
                     f"patched() was entered, as by 'from os import open'): {WAY}"
                 )
         elif event in _PROCESS_EVENTS:

@@ -1,7 +1,7 @@
 """The effects of followed programs' system calls on the simulated machine: function calls and static events.
 
 The events of a system call surround the function that the kernel calls for it.  Results are those of this machine's
-kernel.  Where a call may fail before the kernel reaches the function, the function is called only if it surely was.
+kernel.  Where a call may fail before the kernel reaches the function, the function is called only if it is certain.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NATIVE = ("__do_sys_{}", "__x64_sys_{}", "SyS_{}", "sys_{}")  # a system call's
 _OF_32_BITS = ("__ia32_compat_sys_{}", "__do_sys_{}")
 _CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
 _ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
-_OBJECT = 0xFFFF888003A00000  # some object of the kernel: nothing is known of it
+_OBJECT = 0xFFFF888003A00000  # some kernel object, of unknown contents
 _IDLE = Task(0, "swapper/0")
 _MASK = 2**64 - 1
 

@@ -33,7 +33,7 @@ PLACES = {
     "version": "/proc/version",
     "kmsg": "/dev/kmsg",
     "btf": "/sys/kernel/btf",  # empty: the simulated kernel's wasn't recorded
-    "notes": "/sys/kernel/notes",  # nor was its build ID
+    "notes": "/sys/kernel/notes",  # nor was the build ID
     "lockdown": "/sys/kernel/security/lockdown",
     "event_sources": EVENT_SOURCES,
     "possible": f"{_CPUS}/possible",

@@ -183,7 +183,7 @@ class Follower:
             self._early.clear()
 
     def _executes(self, tracee: _Tracee, former: int) -> None:
-        """Note a task's new program; unless it was its process's first thread, it has taken over that one's pid."""
+        """Note a task's new program; a task that wasn't the first thread now has the first thread's pid."""
         if former != tracee.pid and former in self._tracees:
             tracee.pending = self._tracees.pop(former).pending
         tracee.has_ended = False

@@ -38,7 +38,7 @@ class _OpenKmsg(OpenFile):
     def __init__(self, flags: int, machine: SimulatedMachine) -> None:
         super().__init__(flags)
         self._machine = machine
-        self._next = 0  # the line to be read next; positions don't matter
+        self._next = 0  # the line to read next; positions don't matter
 
     def read(self, size: int, position: int) -> bytes:
         if self._next > len(self._machine.log):

@@ -22,7 +22,7 @@ def block() -> set[int]:
 
 
 def unblock(masked: Collection[int]) -> None:
-    """Restore the mask of before `block`; drop signals for the command that came after the watch ended."""
+    """Restore the mask that `block` returned; drop signals that came after the watch had ended."""
     while signal.sigtimedwait(_WATCHED, 0) is not None:
         continue
     signal.pthread_sigmask(signal.SIG_SETMASK, masked)
