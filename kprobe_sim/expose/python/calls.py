@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kprobe_sim.expose.python.descriptors import Description
-from kprobe_sim.expose.python.entries import DirectoryEntry, Entries
+from kprobe_sim.expose.python.entries import DirectoryEntries, DirectoryEntry
 from kprobe_sim.expose.python.machine import normal
 from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
@@ -252,10 +252,10 @@ class Calls(Paths):
         file = self.find(path)
         if file is not None:
             shown = file[0] if isinstance(path, int) else os.fspath(path)
-            return Entries(DirectoryEntry(self, shown, name) for name in self._names(file[1], path))
+            return DirectoryEntries(DirectoryEntry(self, shown, name) for name in self._names(file[1], path))
         extra = self._extra(path)
         entries = self._original["scandir"](self.elsewhere(path))
-        return entries if not extra else Entries(self._with(entries, os.fspath(path), extra))
+        return entries if not extra else DirectoryEntries(self._with(entries, os.fspath(path), extra))
 
     def _extra(self, path: Any) -> list[str]:
         return [] if isinstance(path, int) else self._machine.extra(normal(os.fsdecode(path) or "."))

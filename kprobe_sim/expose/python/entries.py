@@ -51,7 +51,7 @@ class DirectoryEntry:
         return f"<DirEntry {self.name!r}>"
 
 
-class Entries:
+class DirectoryEntries:
     """What os.scandir() returns: an iterator that can be closed."""
 
     def __init__(self, entries: Iterator[Any]) -> None:
@@ -66,7 +66,7 @@ class Entries:
     def close(self) -> None:
         self._entries = iter(())
 
-    def __enter__(self) -> Entries:
+    def __enter__(self) -> DirectoryEntries:
         return self
 
     def __exit__(self, *_: object) -> None:
