@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from kprobe_sim.kernel.backend import SimBackend
 else:
-    import _signal as signal  # signal would wrap it in enums, which takes a while
+    import _signal as signal  # the module signal would make enums, which takes a while
 
 OK, USAGE_ERROR = 0, 2
-NOT_CLEAN = 122  # the command left something, or took away what wasn't its own, and all else went well
-ACTIVITY_FAILED = 123  # a call of the activity did, while the command went well
+NOT_CLEAN = 122  # the command left something or removed what wasn't its own; all else went well
+ACTIVITY_FAILED = 123  # a call of the activity failed; the command went well
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    Without `argv` it is the command line of this process, which has nothing to do afterwards: what is loaded stays to
-    the end, so Python's garbage collector looks through none of it, which would take a tenth of a short run.
+    Without `argv` it takes the command line of this process, which ends afterwards: what is loaded stays until then, so
+    Python's garbage collector skips it, which saves a tenth of a short run.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not fill() and words[:1] not in (["run"], ["mount"]):
@@ -50,37 +50,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end_by_interrupt() -> None:
-    """Have Ctrl-C end this process at once until a run or a mount takes it: there is nothing to undo before.
+    """Make Ctrl-C end this process at once until a run or a mount handles it: there is nothing to undo before.
 
-    A KeyboardInterrupt that is raised within a callback, as the import system has them, is printed and ignored.
+    A KeyboardInterrupt within a callback, such as those of the import system, would be printed and ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _keep() -> None:
-    """Have the garbage collector look only at what comes from now on."""
+    """Make the garbage collector ignore everything made so far."""
     gc.freeze()
     gc.enable()
 
 
 def _command(argv: list[str], loaded: Callable[[], None]) -> int:
-    """Run the command; `loaded` is called when the machine is there and its work begins."""
+    """Run the command; call `loaded` when the machine exists and its work begins."""
     parser = _parser()
     arguments = parser.read(argv)
     verb: str = arguments.verb
-    asked = parser.verbs[verb]
+    verb_parser = parser.verbs[verb]
     if verb == "profiles":
-        return _profiles(asked, arguments)
+        return _profiles(verb_parser, arguments)
     if verb == "text":
         from kprobe_sim.scenarios.command import run as run_text
 
-        return run_text(asked, arguments)
+        return run_text(verb_parser, arguments)
     if verb == "replay":
         from kprobe_sim.scenarios.replays.command import replay
 
         if arguments.document is None and not arguments.list:
-            asked.error("a DOCUMENT is needed: kprobe-sim replay --list")
+            verb_parser.error("a DOCUMENT is needed: kprobe-sim replay --list")
         return replay(arguments.document, arguments.listing, is_list=arguments.list, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.local_recording import record_local
@@ -88,22 +88,22 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
         return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
-        asked.error("a COMMAND is needed: kprobe-sim run -- COMMAND...")
+        verb_parser.error("a COMMAND is needed: kprobe-sim run -- COMMAND...")
     return _on_machine(arguments, command, loaded)
 
 
 def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: Callable[[], None]) -> int:
-    """Run or mount; return the exit status: the command's, else that of the activity, else that of the hygiene."""
+    """Run or mount; return the exit status of the command, or else of the activity, or else of the check."""
     from kprobe_sim.expose.fuse.mount import CannotMount
 
     failed: list[str] = []
 
-    def told(failure: str) -> None:
+    def report(failure: str) -> None:
         failed.append(failure)
         say(f"kprobe-sim: {failure}")
 
     try:
-        machine = _machine(arguments, told)
+        machine = _machine(arguments, report)
     except (OSError, ValueError) as error:
         say("\n".join(f"kprobe-sim: {line}" for line in str(error).splitlines()))
         return USAGE_ERROR
@@ -122,7 +122,7 @@ def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: C
 
 
 class _Help(argparse.HelpFormatter):
-    """Asks for the terminal's width as shutil does, whose import takes as long as all of the command line."""
+    """Finds the terminal's width like shutil, whose import takes as long as the rest of the command line."""
 
     def __init__(self, prog: str) -> None:
         try:
@@ -133,26 +133,26 @@ class _Help(argparse.HelpFormatter):
 
 
 class _CommandLine(argparse.ArgumentParser):
-    """Says of wrong words in one line what is wrong, with the word that was meant, and where to look."""
+    """Reports a wrong word in one line, with the word that was probably meant, and where help is."""
 
     @property
     def verbs(self) -> dict[str, _CommandLine]:
         """The parsers of the verbs, by name."""
-        return dict(next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction)))
+        return dict(next(each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)))
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the words of the command; a wrong one ends the process, as argparse does."""
+        """Parse the words of the command; a wrong word ends the process, as with argparse."""
         verb = next((word for word in words if not word.startswith("-")), "")
         if verb and verb not in self.verbs:
             self.error(f"no verb {verb!r}{_near(verb, self.verbs) or ': ' + ', '.join(self.verbs)}")
-        found, strange = self.parse_known_args(words)
-        if strange:
-            asked = self.verbs[found.verb]
-            options = [name for action in asked._actions for name in action.option_strings]
-            is_option = strange[0].startswith("-")
-            meant = _near(strange[0].partition("=")[0], options) if is_option else ""
-            asked.error(f"{'unknown option' if is_option else 'one word too many:'} {strange[0]}{meant}")
-        return found
+        arguments, unknown = self.parse_known_args(words)
+        if unknown:
+            parser = self.verbs[arguments.verb]
+            options = [name for action in parser._actions for name in action.option_strings]
+            is_option = unknown[0].startswith("-")
+            meant = _near(unknown[0].partition("=")[0], options) if is_option else ""
+            parser.error(f"{'unknown option' if is_option else 'one word too many:'} {unknown[0]}{meant}")
+        return arguments
 
     def error(self, message: str) -> NoReturn:
         """End the process with status 2."""
@@ -162,12 +162,12 @@ class _CommandLine(argparse.ArgumentParser):
 def _near(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    found = get_close_matches(word, list(known), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    matches = get_close_matches(word, list(known), 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 class _Version(argparse.Action):
-    """Prints the version, which takes a while to find."""
+    """Prints the version, and finds it only then, which takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_sim import __version__
@@ -311,7 +311,7 @@ def _profiles(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
     from kprobe_sim.builds.portable.collection import stored
     from kprobe_sim.kernel.activity import built_in_names
 
-    lines = [one.line() for one in stored()]
+    lines = [profile.line() for profile in stored()]
     return show("\n".join([*lines, f"activities: {', '.join(built_in_names())}"]))
 
 
@@ -341,7 +341,7 @@ def _fetch(source: str, names: Sequence[str]) -> int:
     return status
 
 
-def _machine(arguments: argparse.Namespace, told: Callable[[str], None]) -> SimBackend:
+def _machine(arguments: argparse.Namespace, report: Callable[[str], None]) -> SimBackend:
     import time
 
     from kprobe_sim.builds import profile
@@ -356,32 +356,32 @@ def _machine(arguments: argparse.Namespace, told: Callable[[str], None]) -> SimB
         raise ValueError(f"--cpus {cpus}: the activity {arguments.activity} needs {needed}")
     kernel = SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns)
     kernel.files.follow_host()
-    return SimBackend(kernel, activity, arguments.activity, told)
+    return SimBackend(kernel, activity, arguments.activity, report)
 
 
 def _run(
     machine: SimBackend, command: Sequence[str], arguments: argparse.Namespace, loaded: Callable[[], None]
 ) -> tuple[int, bool]:
-    """Run the command; return its exit status, and whether the tracefs is as it was, if that is to be looked at."""
+    """Run the command; return its exit status, and whether a check, if requested, finds the tracefs unchanged."""
     from kprobe_sim.expose.run.run import run
 
-    kernel, follow, whole = machine.kernel, arguments.follow, not arguments.only_tracefs
+    kernel, follow, only_tracefs = machine.kernel, arguments.follow, arguments.only_tracefs
     if not arguments.check_clean:
         loaded()
-        return run(kernel, command, machine.play, follow=follow, whole=whole), True
+        return run(kernel, command, machine.play, follow=follow, only_tracefs=only_tracefs), True
     from kprobe_sim.tree.leftovers.hygiene import Hygiene
 
     hygiene = Hygiene(machine)
     kernel.listener = hygiene.hear
     loaded()
-    status = run(kernel, command, machine.play, follow=follow, whole=whole)
+    status = run(kernel, command, machine.play, follow=follow, only_tracefs=only_tracefs)
     machine.close()
-    found = hygiene.findings()
-    if found:
+    findings = hygiene.findings()
+    if findings:
         say("kprobe-sim: --check-clean: the tracefs isn't as the command found it:")
-        for finding in found:
+        for finding in findings:
             say(f"  {finding}")
-    return status, not found
+    return status, not findings
 
 
 def _mount(machine: SimBackend, directory: str, loaded: Callable[[], None]) -> int:

@@ -1,4 +1,4 @@
-"""Completion of `kprobe-sim` in a shell, by argcomplete, from the parser of its options."""
+"""Completion of `kprobe-sim` in a shell, by argcomplete, from the command's parser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def complete(parser: argparse.ArgumentParser) -> int:
-    """Answer the shell, as its environment says, and end the process; return the status if that can't be."""
+    """Answer the shell as the environment demands, and end the process; return a status if that fails."""
     try:
         from argcomplete import autocomplete  # in the extra [completion]
         from argcomplete.completers import DirectoriesCompleter, SuppressCompleter
@@ -25,11 +25,11 @@ def complete(parser: argparse.ArgumentParser) -> int:
     (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for verb in verbs.choices.values():
         for action in verb._actions:
-            found: Any = action
+            completed: Any = action
             if action.dest in kinds:
-                found.completer = kinds[action.dest]
+                completed.completer = kinds[action.dest]
             elif action.dest in ("cpus", "listing", "options", "clocks", "tracefs", "names"):
-                found.completer = SuppressCompleter()
+                completed.completer = SuppressCompleter()
     autocomplete(parser, always_complete_options=False)
     return 0
 
@@ -37,7 +37,7 @@ def complete(parser: argparse.ArgumentParser) -> int:
 def _kernels() -> dict[str, str]:
     from kprobe_sim.kernel.kernels import kernels
 
-    return {one.spec.partition(":")[2]: one.release for one in kernels()}
+    return {kernel.spec.partition(":")[2]: kernel.release for kernel in kernels()}
 
 
 def _activities() -> list[str]:

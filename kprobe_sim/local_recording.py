@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from kprobe_sim.releases import SUFFIX
 from kprobe_sim.standard_files import say
@@ -15,7 +15,7 @@ _NOTHING_DONE, _REFUSED, _INTERRUPTED = 1, 2, 130
 
 
 class Recording(Protocol):
-    """What the entry point `local` of the group kprobe.recording gives."""
+    """What the entry point `local` of the group kprobe.recording returns."""
 
     cannot: list[str]
     tracing: list[str]
@@ -27,12 +27,12 @@ class Recording(Protocol):
 def record_local(output: str, config: str, agreed: bool) -> int:
     """Record the running kernel's profile; return the exit status.
 
-    `output` is a file (NAME.kprofile), or a directory, in which the profile gets a directory named for its release.
-    `config` is the kernel's configuration file, "" for /boot's.  Without `agreed` whoever is at the terminal is asked.
+    `output` is a file (NAME.kprofile) or a directory, in which the profile gets a directory named after its release.
+    `config` is the kernel's configuration file, "" for the one in /boot.  Unless `agreed`, the user is asked first.
     """
     recording = _recording()
     if recording is None:
-        return _refuse(["nothing is installed that records (the entry point local of kprobe.recording): kprobe_vm"])
+        return _refuse(["no recorder is installed (the entry point local of kprobe.recording): kprobe_vm has one"])
     if troubles := recording.cannot + [f"somebody traces: {line}" for line in recording.tracing]:
         return _refuse(troubles)
     target = Path(output)
@@ -40,13 +40,13 @@ def record_local(output: str, config: str, agreed: bool) -> int:
     try:
         text = Path(config).read_text("utf-8", "replace") if config else None
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory, prefix=".recording-") as place:
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".recording-") as scratch:
             for heading, lines in recording.plan.items():
                 if lines:
                     print(f"{heading}:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
-            if not agreed and not _asked():
+            if not agreed and not _agrees():
                 return _NOTHING_DONE
-            return _record(recording, target, Path(place) if target.suffix == SUFFIX else directory, text)
+            return _record(recording, target, Path(scratch) if target.suffix == SUFFIX else directory, text)
     except (OSError, ValueError) as error:
         return _refuse([f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)])
 
@@ -76,13 +76,12 @@ def _recording() -> Recording | None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group="kprobe.recording", name="local"):
-        made: Any = point.load()()
-        recording: Recording = made
+        recording: Recording = point.load()()
         return recording
     return None
 
 
-def _asked() -> bool:
+def _agrees() -> bool:
     if not (sys.stdin and sys.stdin.isatty()):
         _say("nothing was done: --yes allows it")
         return False

@@ -1,4 +1,4 @@
-"""Which release a spec means: a series, with or without a flavour, a release, or a year; and what brings others."""
+"""Which release a spec means (a series, with or without a flavour, a release, a year), and where there are more."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ BROUGHT: Final = {
         *("3.0.0", "3.1.10", "3.2.4", "3.13.10", "4.4.11+", "4.9.229", "4.14.67", "4.19.108", "5.4.273"),
     ),
 }
-"""The releases that each has, oldest first."""
+"""The releases that each distribution brings, oldest first."""
 
 
 class NoProfile(ValueError):
     """There is no profile of a kernel; `hint` says where there may be one."""
 
     def __init__(self, spec: str, releases: tuple[str, ...], hint: str) -> None:
-        there = ", ".join(releases) or "none"
-        super().__init__(f"no profile of kernel {spec!r}; there are: {there}{'; ' * bool(hint)}{hint}")
+        known = ", ".join(releases) or "none"
+        super().__init__(f"no profile of kernel {spec!r}; there are: {known}{'; ' * bool(hint)}{hint}")
         self.hint = hint
 
 
 def chosen(spec: str, releases: tuple[str, ...], hint: str = "") -> str:
-    """Return which of the releases, oldest first, a spec means.  Raises `NoProfile` if it means none, with the hint."""
+    """Return the release, of those given oldest first, that a spec means.  Raises `NoProfile`, with the hint."""
     release = fitting(spec, releases)
     if release is None:
         raise NoProfile(spec, releases, hint)
@@ -46,7 +46,7 @@ def chosen(spec: str, releases: tuple[str, ...], hint: str = "") -> str:
 
 @lru_cache(maxsize=64)
 def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
-    """Return which of the releases, oldest first, a spec means, None if it means none of them."""
+    """Return the release, of those given oldest first, that a spec means; None if it means none."""
     if spec in releases:
         return spec
     return next((release for release in reversed(releases) if not spec or _in_series(release, spec)), None)
@@ -55,9 +55,8 @@ def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
 def _in_series(release: str, spec: str) -> bool:
     """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none.
 
-    A kernel that only documents tell of goes by its year: "2009" fits 2.6.32-2009.
-
-    A series may have a flavour: "6.12-rt-amd64" fits 6.12.117+deb13-rt-amd64.
+    A kernel known only from documents has a year: "2009" fits 2.6.32-2009.  A series may have a flavour:
+    "6.12-rt-amd64" fits 6.12.117+deb13-rt-amd64.
     """
     if YEAR.match(spec):
         return release.partition("-")[2] == spec
@@ -68,13 +67,13 @@ def _in_series(release: str, spec: str) -> bool:
 
 
 def flavour(release: str) -> str:
-    """Return which of a build's flavours a release is: "rt-amd64" of 6.12.117+deb13-rt-amd64, "" if it has none."""
-    found = re.fullmatch(r"(?>[0-9.]+(?:-(?:rc)?[0-9]+|\+[a-z]*[0-9]+)*)-(.+)", release)
-    return found[1] if found else ""
+    """Return the flavour of a release: "rt-amd64" for 6.12.117+deb13-rt-amd64, "" if it has none."""
+    match = re.fullmatch(r"(?>[0-9.]+(?:-(?:rc)?[0-9]+|\+[a-z]*[0-9]+)*)-(.+)", release)
+    return match[1] if match else ""
 
 
 def where_else(spec: str) -> str:
-    """Say which distribution has a kernel, and how to get it; "" if none has it."""
+    """Return a hint that names the distribution with a kernel, and how to get it; "" if none has it."""
     for name, releases in BROUGHT.items():
         if release := fitting(spec, releases):
             way = (

@@ -1,4 +1,4 @@
-"""Standard output and standard error of the command, which may be closed, full, or read by nobody any more."""
+"""Standard output and standard error of the command, which may be closed, full, or a pipe without a reader."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def fill() -> bool:
-    """Open what the process was started without (`>&-`), lest another file become it; return False without a stdout.
+    """Open the standard files that the process lacks (`>&-`), so that no other file takes their numbers.
 
-    What is opened is closed again in a command that is run: that begins as this process did.
+    Returns False without a standard output.  A command that is run has them closed, as this process had.
     """
     has_output = sys.stdout is not None
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-    if sys.stderr is None:  # print() would take standard output for it
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest free number
+    if sys.stderr is None:  # print() would use standard output instead
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     return has_output
 
 
 def say(text: str) -> None:
-    """Say something on standard error; if nobody listens, that is no reason to fail."""
-    if sys.stderr is None:  # print() would take standard output for it
+    """Print a text on standard error, and ignore errors."""
+    if sys.stderr is None:  # print() would use standard output instead
         return
     try:
         print(text, file=sys.stderr, flush=True)
@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 def show(text: str | bytes) -> int:
-    """Write to standard output; return the exit status, which isn't 0 if that can't be."""
+    """Write to standard output; return the exit status, which isn't 0 if that fails."""
     try:
         if isinstance(text, bytes):
             sys.stdout.buffer.write(text)
@@ -44,8 +44,8 @@ def show(text: str | bytes) -> int:
             print(text)
         sys.stdout.flush()
     except OSError as error:
-        _give_up(sys.stdout.fileno())  # nothing more to say, at exit either
-        if isinstance(error, BrokenPipeError):  # whoever read it has gone
+        _give_up(sys.stdout.fileno())  # nothing more will be printed, not at exit either
+        if isinstance(error, BrokenPipeError):  # the reader is gone
             return BROKEN_PIPE
         say(f"kprobe-sim: standard output: {error.strerror}")
         return NO_OUTPUT

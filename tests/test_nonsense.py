@@ -110,7 +110,7 @@ def _scenario(**keys: object) -> dict[str, object]:
     [
         (
             {"call": [{"function": "vfs_read", "times": 1_000_000}]},
-            r"its calls are \d{9} characters, each with the def",
+            r"its calls, each with the definitions .*, have \d{9} characters",
         ),
         ({"definitions": [f"p:a{n} vfs_read" for n in range(9999)], "call": [{"open": "x"}] * 100}, "are the most"),
         ({"call": [{"write": "trace", "data": "", "times": 101}]}, "times of write is 101, .* number from 1 to 100"),

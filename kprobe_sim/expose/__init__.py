@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 __all__ = ["NotCovered", "patched"]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for defined
+if not TYPE_CHECKING:  # a type checker would think that every name is defined
 
-    def __getattr__(name: str) -> object:  # the kernel imports this package without needing any of it
+    def __getattr__(name: str) -> object:  # the kernel imports this package and needs nothing of it
         if name in __all__:
-            from importlib import import_module  # looks in sys.modules: pyfakefs forgets modules, not their packages
+            from importlib import import_module  # it asks sys.modules: pyfakefs forgets modules, not packages
 
             return getattr(import_module("kprobe_sim.expose.python.patches"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

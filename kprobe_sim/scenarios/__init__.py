@@ -1,4 +1,4 @@
-"""A scenario (a machine's actions, as TOML) -> the text that each kernel prints for it, and the truth about that.
+"""A scenario (a machine's actions, as TOML) -> the text that each kernel prints for it, and the truth about the text.
 
-Start with `rendering`; a scenario's language is in `scenario` and `steps`.
+Start with `rendering`; `scenario` and `steps` define the language of scenarios.
 """

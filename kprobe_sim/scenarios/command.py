@@ -22,19 +22,19 @@ from kprobe_sim.standard_files import say, show
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
 _GROUP = "kprobe.scenarios"
 _CLOCK = "local"
-_LONGEST = 2000  # characters of a refusal, which may quote what the file has
+_LONGEST = 2000  # characters of a refusal, which may quote the file
 
 Render = Callable[..., Rendering]
 
 
-class Wanted(NamedTuple):
-    """A text that was asked for; `named` is the clock in the entry's name."""
+class TextRequest(NamedTuple):
+    """A requested text; `named_clock` is the clock in the entry's name."""
 
     kernel: str
     release: str
     options: tuple[str, ...]
     clock: str
-    named: str
+    named_clock: str
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return _say(str(error), _USAGE_ERROR)
     if not traces:
-        return _say("no kernel has what is asked for", _REFUSED)
+        return _say("no kernel has the requested options and clocks", _REFUSED)
     if arguments.output is None and len(traces) > 1:
         parser.error(f"these are {len(traces)} texts: say where with -o DIR")
     with stage as maker:
@@ -58,7 +58,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _checked(name: str) -> dict[str, Any]:
-    """Return the table of a scenario.  Raises ValueError for a file that isn't one."""
+    """Return the table of a scenario.  Raises ValueError for a file that isn't a scenario."""
     table = load(name)
     try:
         scenario_of(table)
@@ -68,7 +68,7 @@ def _checked(name: str) -> dict[str, Any]:
 
 
 def _make(
-    maker: Render, source: str, table: dict[str, Any], traces: list[Wanted], arguments: argparse.Namespace
+    maker: Render, source: str, table: dict[str, Any], traces: list[TextRequest], arguments: argparse.Namespace
 ) -> int:
     """Make the texts, and print or write them; return the exit status."""
     status = _OK
@@ -84,11 +84,11 @@ def _make(
     return status
 
 
-def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, trace: Wanted, source: str) -> int:
+def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, text: TextRequest, source: str) -> int:
     stem = Path(name).stem if name.endswith(".toml") else name
-    kernel, release, options, clock, named = trace
+    kernel, release, options, clock, named_clock = text
     facts = about(rendering, table, Origin(kernel, release, stem, options, clock, source))
-    directory = output / kernel / entry_name(stem, options, named)
+    directory = output / kernel / entry_name(stem, options, named_clock)
     try:
         write_entry(directory, rendering, facts)
     except OSError as error:
@@ -96,27 +96,26 @@ def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str,
     return _OK
 
 
-def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wanted]:
-    """Yield the texts that were asked for; say on standard error which of them a kernel can't give."""
+def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[TextRequest]:
+    """Yield the requested texts; report on standard error those that a kernel can't print."""
     kind, _, argument = arguments.tracefs.partition(":")
     if kind and arguments.kernels:
         raise ValueError("either --kernels or --tracefs")
     for kernel in [argument] if kind else chosen_kernels(arguments.kernels) if arguments.kernels else [""]:
         build = profile.load(kernel)
-        own = table.get("clock") or _CLOCK
-        for clock in chosen_clocks(arguments.clocks, build) if arguments.clocks else [own]:
+        default = table.get("clock") or _CLOCK
+        for clock in chosen_clocks(arguments.clocks, build) if arguments.clocks else [default]:
             for options in chosen_options(arguments.options):
                 lacking = lacks(build, options, clock)
                 if lacking:
                     _say(f"{kernel or build.release} has no {cut(lacking, 200)}: no text of it", _OK)
                 else:
-                    yield Wanted(
-                        kernel or build.series, build.release, options, clock, clock if arguments.clocks else ""
-                    )
+                    named_clock = clock if arguments.clocks else ""
+                    yield TextRequest(kernel or build.series, build.release, options, clock, named_clock)
 
 
 def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render], str]:
-    """Return a context manager whose value makes the texts, and the name of that source in an entry."""
+    """Return a context manager whose value makes the texts, and the name of this source in an entry."""
     kind = arguments.tracefs.partition(":")[0]
     if kind in ("", "sim"):
         return nullcontext(partial(render, dat=True)), "simulator"

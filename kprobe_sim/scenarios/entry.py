@@ -1,4 +1,4 @@
-"""An entry of a corpus of traces: a directory with a text, its truth, and the information that a parser may get."""
+"""An entry of a corpus of traces: a directory with a text, its truth, and the information for its parsers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kprobe_sim.scenarios.rendering import Rendering
 
 
 class Origin(NamedTuple):
-    """What a trace was made from: the kernel, the scenario, the options and the clock, and who made it."""
+    """The kernel, scenario, options and clock that a trace was made with, and who made it."""
 
     kernel: str
     release: str
@@ -24,7 +24,7 @@ class Origin(NamedTuple):
 
 
 def entry_name(scenario: str, options: Sequence[str], clock: str) -> str:
-    """Return the name of an entry's directory; `clock` is empty for the usual one."""
+    """Return the name of an entry's directory; `clock` is empty for the default clock."""
     return ".".join([scenario, *(["+".join(options)] if options else []), *([clock] if clock else [])])
 
 
@@ -43,7 +43,7 @@ def about(rendering: Rendering, table: Mapping[str, Any], origin: Origin) -> dic
 
 
 def write_entry(directory: Path, rendering: Rendering, facts: Mapping[str, Any]) -> None:
-    """Write an entry's files into a directory, which is made.  Raises OSError."""
+    """Write an entry's files into a directory, and make it if necessary.  Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "trace.txt").write_bytes(rendering.text)
     truth = "".join(json.dumps(record) + "\n" for record in rendering.truth)

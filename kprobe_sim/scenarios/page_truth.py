@@ -1,7 +1,7 @@
 """The truth about the pages of a buffer, where it differs from the truth about their text.
 
-No option changes a page.  It has all fields of an event, addresses where the text has names, and how many events were
-lost before it.
+No option changes a page.  A page has all fields of an event, addresses where the text has names, and the number of
+events that were lost before it.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.scenarios.truth import Truth, decoded
 
 _PLAIN = TraceOptions({"context-info": True, "irq-info": True, "annotate": True})
-_SIZES = (1, 2, 4, 8)  # of a number
+_SIZES = (1, 2, 4, 8)  # of numbers
 
 
 class PageTruth(Truth):
-    """Says what is true of the entries of an instance that lie on pages which nobody has read of yet."""
+    """States what is true of an instance's entries, on pages that nobody has read from yet."""
 
     def __init__(self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe]) -> None:
         super().__init__(kernel, instance, probes)
         self._options = _PLAIN
 
     def records(self, entries: Sequence[RingEntry], *, of_pipe: bool = False) -> list[dict[str, Any]]:
-        """Return what is true of each record, in the order of time."""
+        """Return what is true of each record, in order of time."""
         lost = {cpu.cpu: cpu.overrun for cpu in self._instance.buffer.cpus.values() if cpu.overrun}
-        found: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         for entry in _as_stored(entries):
             if entry.cpu in lost:
-                found.append({"type": "lost", "cpu": entry.cpu, "count": lost.pop(entry.cpu)})
+                records.append({"type": "lost", "cpu": entry.cpu, "count": lost.pop(entry.cpu)})
             record = self._record(entry)
-            record.pop("ambiguous", None)  # nothing on a page looks like anything else
-            found.append(record)
-        return found
+            record.pop("ambiguous", None)  # nothing on a page can be mistaken
+            records.append(record)
+        return records
 
     def _frames(self, addresses: Sequence[int], *, user: bool) -> list[str]:
-        return [f"{one:#x}" if user else self._place(one, True) for one in addresses]
+        return [f"{address:#x}" if user else self._location(address, True) for address in addresses]
 
-    def _place(self, address: int, offset: bool) -> str:
-        """Return a place as its symbol names it, the trampoline of return probes, too."""
+    def _location(self, address: int, offset: bool) -> str:
+        """Return a location by its symbol, even the trampoline of return probes."""
         return symbol_text(self._machine.symbols, address)
 
     def _static(self, event: StaticEvent, data: bytes) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class PageTruth(Truth):
 
 
 def _as_stored(entries: Sequence[RingEntry]) -> Iterator[RingEntry]:
-    """Yield entries by time; a page has times as differences, so none goes back on its CPU (rb_add_timestamp)."""
+    """Yield entries by time; a page stores time differences, so time never goes back on a CPU (rb_add_timestamp)."""
     stored: list[RingEntry] = []
     for _, of_cpu in groupby(sorted(entries, key=lambda entry: entry.cpu), lambda entry: entry.cpu):
         latest = 0
@@ -67,7 +67,7 @@ def _as_stored(entries: Sequence[RingEntry]) -> Iterator[RingEntry]:
 
 
 def _value(field: Field, data: bytes) -> int | str | list[int] | None:
-    """Return what a field holds; None for what is neither number nor text nor an array of numbers."""
+    """Return the value of a field; None if it is neither a number nor a text nor an array of numbers."""
     content = data[field.offset : field.offset + field.size]
     kind, bracket, length = field.type.partition("[")
     if kind.startswith("__data_loc "):
@@ -80,7 +80,5 @@ def _value(field: Field, data: bytes) -> int | str | list[int] | None:
     size = field.size // count
     if size not in _SIZES:
         return None
-    numbers = [
-        int.from_bytes(content[at : at + size], "little", signed=field.signed) for at in range(0, field.size, size)
-    ]
+    numbers = [int.from_bytes(content[i : i + size], "little", signed=field.signed) for i in range(0, field.size, size)]
     return numbers if bracket else numbers[0]

@@ -24,7 +24,7 @@ from kprobe_sim.scenarios.scenario import Scenario
 from kprobe_sim.scenarios.steps import ScenarioStep
 from kprobe_sim.tree.marks import mark, mark_raw
 
-_MEMORY_SIZE = 0x4000  # of the task's memory that is its own (actor.c of kprobe_vm)
+_MEMORY_SIZE = 0x4000  # of the task's private memory (actor.c of kprobe_vm)
 _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
 _INT_MAX = 2**32 - 1
@@ -42,19 +42,19 @@ class Playing:
         self._with_events = any(name.partition("/")[0].endswith("syscalls") for name in scenario.enable)
         self._pipe: Any = None
         self.instance: Instance = kernel.top
-        self.text = b""  # that was read
-        self.entries: list[RingEntry] = []  # that it shows
-        self.probes: list[Probe] = []  # all that were ever defined
+        self.text = b""  # the text that was read
+        self.entries: list[RingEntry] = []  # the entries that the text shows
+        self.probes: list[Probe] = []  # all probes that were ever defined
         kernel.probes.listen(self._came)
 
     def prepare(self, options: tuple[str, ...], clock: str) -> None:
-        """Set the probes and what is seen of them.  Raises ValueError for what the kernel refuses."""
+        """Define the probes, and set filters, options and clock.  Raises ValueError if the kernel refuses something."""
         scenario, prefix = self._scenario, self._prefix
         for name, size, module in scenario.functions:
             self._kernel.add_function(name, size, module)
         if scenario.instance:
             self._kernel.tracefs.mkdir(f"instances/{scenario.instance}")
-            self.instance = next(one for one in self._kernel.instances if one.name == scenario.instance)
+            self.instance = next(each for each in self._kernel.instances if each.name == scenario.instance)
         for choice in scenario.definitions:
             self._write_first([(definitions_file(line), line.encode()) for line in choice])
         for event, text in scenario.filters.items():
@@ -81,13 +81,13 @@ class Playing:
         return [line.split(" ")[0].partition(":")[2] for line in self.definitions()]
 
     def definitions(self) -> list[str]:
-        """Return the lines of dynamic_events, or of kprobe_events on a kernel without."""
+        """Return the lines of dynamic_events, or of kprobe_events on a kernel without it."""
         tracefs = self._kernel.tracefs
         name = "dynamic_events" if tracefs.exists("dynamic_events") else "kprobe_events"
         return tracefs.read(name).decode("latin-1").splitlines()
 
     def play(self) -> None:
-        """Do all steps, and read what they left."""
+        """Take all steps, and read the trace that they left."""
         for step in self._scenario.steps:
             for _ in range(step.times):
                 self._take(step)
@@ -100,7 +100,7 @@ class Playing:
     def _take(self, step: ScenarioStep) -> None:
         kernel, clock = self._kernel, self._kernel.clock
         assert isinstance(clock, VirtualClock)
-        clock.now = clock.now + step.after if step.at is None else step.at
+        clock.now = clock.now + step.after if step.start is None else step.start
         match step.what:
             case "open":
                 self._open(step)
@@ -119,12 +119,12 @@ class Playing:
                 self._read_pipe()
 
     def _mark(self, step: ScenarioStep) -> None:
-        """Write a mark as programs do: what wasn't taken is written again."""
-        take, rest = (mark if step.what == "marker" else mark_raw), step.value
+        """Write a mark like a program: until all of it is written."""
+        write, data = (mark if step.what == "marker" else mark_raw), step.value
         with self._kernel.condition:
             while True:
-                rest = rest[take(self.instance, rest, step.task, step.cpu) :]
-                if not rest:
+                data = data[write(self.instance, data, step.task, step.cpu) :]
+                if not data:
                     return
 
     def _function(self, step: ScenarioStep) -> None:
@@ -138,11 +138,11 @@ class Playing:
         )
 
     def _chain(self, function: str) -> tuple[str, ...]:
-        """Return the call chain that was recorded for a function; of others as if a system call were the function."""
+        """Return the call chain recorded for a function; for others, the chain above a system call."""
         chains = self._kernel.profile.chains
-        does = {name: does for does, name in self._called.items()}.get(function, "")
-        way = {"open": "openat"}.get(does, does)
-        return tuple(chains.get(way, ())) if way else tuple(chains.get("openat", ())[1:])
+        purpose = {name: purpose for purpose, name in self._called.items()}.get(function, "")
+        call = {"open": "openat"}.get(purpose, purpose)
+        return tuple(chains.get(call, ())) if call else tuple(chains.get("openat", ())[1:])
 
     def _open(self, step: ScenarioStep) -> None:
         (flags, mode), dfd, result = step.more["how"], step.more["dfd"], step.more["returns"]
@@ -162,11 +162,11 @@ class Playing:
 
     def _fadvise(self, step: ScenarioStep) -> None:
         given, memory = _in_memory(step.value)
-        fd, offset, length, advice = (int(one) for one in given)
+        fd, offset, length, advice = (int(value) for value in given)
         args = (fd & _INT_MAX, offset & _ULONG_MAX, length & _ULONG_MAX, advice & _INT_MAX)
         result = step.more["returns"]
         with self._system_call(step, "fadvise64", (fd, offset, length, advice), result, memory):
-            # the system call itself, which returns a long, before 4.18; then an int: the upper half of %ax is zero
+            # before 4.18 the system call itself, which returns a long; since then an int, so the upper half of %ax is 0
             function = self._called["fadvise"]
             result &= _INT_MAX if function == CALLED["fadvise"][0] else _ULONG_MAX
             self._enter(step, function, args, result, memory, {"di": fd, "cx": advice})
@@ -178,11 +178,11 @@ class Playing:
         args: tuple[int, ...],
         result: int,
         memory: dict[int, bytes],
-        whole: dict[str, int],
+        registers: dict[str, int],
     ) -> None:
-        """Let a system call's function be called by the recorded chain; `whole` are registers as the task gave them."""
-        is_whole = self._kernel.profile.chains.get("registers_whole")
-        exact = {name: value & _ULONG_MAX for name, value in whole.items()} if is_whole else {}
+        """Call a system call's function with the recorded chain; `registers` are as the task set them, in full."""
+        is_complete = self._kernel.profile.chains.get("registers_whole")
+        exact = {name: value & _ULONG_MAX for name, value in registers.items()} if is_complete else {}
         self._kernel.perform(
             Call(
                 function,
@@ -207,7 +207,7 @@ class Playing:
         return self._kernel.system_call(name, task=step.task, args=args, returns=result, memory=memory, cpu=step.cpu)
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        """Make the first write that the kernel accepts (of several, b"" is none), or raise its first refusal."""
         refusals = []
         for path, data in choice:
             try:
@@ -223,11 +223,11 @@ class Playing:
             raise ValueError(self._refused(path, data, error)) from None
 
     def _refused(self, path: str, data: bytes, error: OSError) -> str:
-        """Say what the kernel didn't take, with its own words where it has any."""
+        """Return a message about data that the kernel refused, in its words if it gave a reason."""
         tracefs = self._kernel.tracefs
         log = tracefs.read("error_log") if tracefs.exists("error_log") else b""  # 5.2 and later have it
-        said = log.decode("latin-1").split("\n")
-        reason = next((line.partition("error: ")[2] for line in reversed(said) if "error: " in line), "")
+        lines = log.decode("latin-1").split("\n")
+        reason = next((line.partition("error: ")[2] for line in reversed(lines) if "error: " in line), "")
         shown = values.cut(repr(data.decode("utf-8", "surrogateescape")), 400)
         name = errno.errorcode.get(error.errno or 0, "")
         return f"{values.cut(path, 200)} refuses {shown}: {name} {reason or error.strerror}"
@@ -247,13 +247,13 @@ class Playing:
             self.text += piece
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close trace_pipe, if it was opened."""
         if self._pipe is not None:
             self._pipe.close()
 
 
 def _consumed(instance: Instance) -> Iterator[RingEntry]:
-    """Return what a consuming reader will see: a copy of the buffer is consumed."""
+    """Yield what a consuming reader will see; only a copy of the buffer is consumed."""
     buffer = copy.deepcopy(instance.buffer)
     while (entry := buffer.peek()) is not None:
         buffer.consume(entry)
@@ -261,9 +261,9 @@ def _consumed(instance: Instance) -> Iterator[RingEntry]:
 
 
 def definitions_file(line: str) -> str:
-    """Return the file that a definition is written to."""
-    place = line.split()[1] if len(line.split()) > 1 else ""
-    return "kprobe_events" if line[:1] in "pr-" and not place.startswith("/") else "dynamic_events"
+    """Return the file that takes a definition."""
+    point = line.split()[1] if len(line.split()) > 1 else ""
+    return "kprobe_events" if line[:1] in "pr-" and not point.startswith("/") else "dynamic_events"
 
 
 def _in_memory(args: tuple[int | bytes, ...]) -> tuple[tuple[int, ...], dict[int, bytes]]:

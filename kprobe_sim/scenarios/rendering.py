@@ -1,4 +1,4 @@
-"""Rendering of scenarios: the text that a kernel prints for the actions, and the truth about it."""
+"""Rendering of scenarios: the text that a kernel prints for the actions, and the truth about the text."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kprobe_sim.scenarios.truth import Truth
 class Rendering(NamedTuple):
     """A trace and what belongs to it.
 
-    `text` is what the kernel printed, `truth` what each of its lines says, in the records' schema, `formats` the format
-    files of the enabled events by their paths, `definitions` the lines of dynamic_events, `dat` the
-    records as a trace.dat, where that was asked for and can be made, and `dat_truth` what each of those says.
+    `text` is what the kernel printed, `truth` what each of its lines says, in the records' schema.  `formats` has the
+    format files of the enabled events by path, `definitions` the lines of dynamic_events.  `dat` has the records as a
+    trace.dat, if that was requested and can be made, and `dat_truth` what each of these records says.
     """
 
     text: bytes
@@ -42,14 +42,14 @@ def render(
     clock: str = "local",
     dat: bool = False,
 ) -> Rendering:
-    """Play a scenario, the parsed TOML of one, on a simulated kernel ("6.1", "6.12-rt-amd64", a release).
+    """Play a scenario, given as parsed TOML, on a simulated kernel ("6.1", "6.12-rt-amd64", a release).
 
-    `options` are names of trace options ("latency-format", "noirq-info"), set beside the scenario's own; `clock` is
-    used unless the scenario has one.  With `dat` there is a trace.dat, too, unless trace_pipe is read, which leaves no
-    pages, or the clock counts other things than nanoseconds.  The same scenario gives the same text at each call.
+    `options` names trace options ("latency-format", "noirq-info") that are set in addition to the scenario's; `clock`
+    is used unless the scenario has one.  With `dat` a trace.dat is made, too, unless trace_pipe is read, which leaves
+    no pages, or the clock doesn't count nanoseconds.  The same scenario gives the same text at each call.
 
-    Raises ValueError for what isn't a scenario, a kernel without a profile, an option or clock that the kernel hasn't,
-    and a line that it refuses, with its own words.
+    Raises ValueError for a table that isn't a scenario, a kernel without a profile, an option or clock that the kernel
+    lacks, and a line that it refuses, in the kernel's words.
     """
     build = profile.load(kernel)
     return _rendered(scenario_of(scenario, build), build, options, clock, dat=dat)
@@ -78,7 +78,7 @@ def _rendered(scenario: Scenario, build: Profile, options: Sequence[str], clock:
         playing.close()
     records = Truth(machine, playing.instance, playing.probes).records(playing.entries, of_pipe=scenario.reads_pipe)
     has_pages = dat and not scenario.reads_pipe
-    # before the pages are consumed, with all that is counted of them
+    # before the pages are consumed, while the counts of lost events are there
     paged = PageTruth(machine, playing.instance, playing.probes).records(playing.entries) if has_pages else []
     pages = trace_dat(machine, scenario.prefix, playing.enabled(), clock, playing.entries) if has_pages else b""
     return Rendering(playing.text, records, formats, definitions, pages, paged if pages else [])

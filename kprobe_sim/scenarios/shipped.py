@@ -16,9 +16,9 @@ def names() -> list[str]:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return one of the scenarios that come with the simulator, or that of a file, which has a `/` or ends with .toml.
+    """Return a scenario that comes with the simulator, or one from a file, whose path has a `/` or ends with .toml.
 
-    Raises ValueError, which says what there is, or what is wrong with the file.
+    Raises ValueError, which says where to find the names, or what is wrong with the file.
     """
     is_file = "/" in name or name.endswith(".toml")
     if not is_file and name not in names():

@@ -2,16 +2,16 @@
 
 [[call]]
 open = "/etc/hostname"            # openat(2): do_sys_openat2() is called; how = [flags, mode], dfd = -100, returns = -2
-fadvise = [-2, "text", 5, 0]      # fadvise64(2): ksys_fadvise64_64(int, loff_t, size_t, int); of a text its address
-function = "vfs_read"             # any function, or "name+0x10", with the keys that a call of an activity has
+fadvise = [-2, "text", 5, 0]      # fadvise64(2): ksys_fadvise64_64(int, loff_t, size_t, int); for a text its address
+function = "vfs_read"             # any function, or "name+0x10", with the keys of a call in an activity
 event = "sched/sched_switch"      # a static event, with its `fields`
-marker = "text"                   # written to trace_marker; `text` alone, or { hex = "00ff" } for any bytes
+marker = "text"                   # written to trace_marker; a text, or { hex = "00ff" } for any bytes
 raw_marker = { id = 1, hex = "00ff" }
 write = "events/kprobes/ent/filter"  # a file of the instance, with `data`
 read = true                       # trace_pipe is read until it is empty
 
-and of each of them: task = "comm-pid", "comm-pid/tgid" or { comm = …, pid = …, tgid = … }, where comm may be a { hex };
-cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times (of a write 100 at most);
+and for each: task = "comm-pid", "comm-pid/tgid" or { comm = …, pid = …, tgid = … }, where comm may be a { hex };
+cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); times (at most 100 for a write);
 known = false (its lines print <...>); flags and preempt_count of the records.
 """
 
@@ -29,9 +29,9 @@ ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100
 _AFTER = 0.0001  # seconds
 _TIMES = 1_000_000
-_WRITTEN = 100  # times: a write may take a hundred times as long as a call
+_WRITTEN = 100  # the most times of a write, which may take a hundred times as long as a call
 _INT = 1 << 31
-_IN_PROGRAM = (0x4013A9,)  # where a task is in its program
+_IN_PROGRAM = (0x4013A9,)  # the address at which a task is in its program
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)
 _ALWAYS = frozenset(["task", "cpu", "at", "after", "times", "known", "flags", "preempt_count", "duration"])
 _KEYS = {
@@ -47,16 +47,16 @@ _KEYS = {
 
 
 class ScenarioStep(NamedTuple):
-    """One thing that is done: `what` says which kind, `value` is what stands there, `more` the kind's own keys.
+    """One action: `what` is its kind, `value` the value of that key, `more` the other keys of the kind.
 
-    `at` is its time in ns since boot; None: `after` ns later than the step before.
+    `start` is its time in ns since boot; None means `after` ns later than the step before.
     """
 
     what: str
     value: Any
     task: Task
     cpu: int
-    at: int | None
+    start: int | None
     after: int
     times: int
     context: tuple[int, int] | None
@@ -65,7 +65,7 @@ class ScenarioStep(NamedTuple):
 
     @staticmethod
     def placed(values: Sequence[int | bytes], memory: int) -> tuple[tuple[int, ...], bytes]:
-        """Put texts one after the other into memory; return the arguments with their addresses, and what lies there."""
+        """Put texts one after another into memory; return the arguments with their addresses, and the memory."""
         data = b""
         arguments: list[int] = []
         for value in values:
@@ -78,7 +78,7 @@ class ScenarioStep(NamedTuple):
 
 
 def steps_of(entries: list[dict[str, Any]]) -> Iterator[ScenarioStep]:
-    """Read the [[call]] tables of a scenario.  Raises ValueError, which says which one is wrong, and how."""
+    """Read the [[call]] tables of a scenario.  Raises ValueError, which says which table is wrong, and why."""
     for number, entry in enumerate(entries, 1):
         try:
             yield _step(entry)
@@ -133,7 +133,7 @@ def _step(entry: Mapping[str, Any]) -> ScenarioStep:
 
 
 def task_of(value: Any, known: bool = True, user_stack: tuple[int, ...] = ()) -> Task:
-    """Return the task that "COMM-PID", "COMM-PID/TGID" or a table says.  Raises ValueError."""
+    """Return the task that "COMM-PID", "COMM-PID/TGID" or a table describes.  Raises ValueError."""
     if isinstance(value, dict):
         if not {"comm", "pid"} <= set(value) <= {"comm", "pid", "tgid"}:
             raise ValueError("a task's table has comm and pid, and may have tgid")
@@ -152,7 +152,7 @@ def task_of(value: Any, known: bool = True, user_stack: tuple[int, ...] = ()) ->
 
 
 def _addresses(value: Any, what: str) -> list[int]:
-    return [values.number(one, f"an address of {what}", 0) for one in values.items(value, what)]
+    return [values.number(item, f"an address of {what}", 0) for item in values.items(value, what)]
 
 
 def _int(value: Any, what: str) -> int:
@@ -161,7 +161,7 @@ def _int(value: Any, what: str) -> int:
 
 def _open(value: Any, more: dict[str, Any]) -> bytes:
     how = values.items(more.get("how", ()), "how")
-    flags, mode = (*(_int(one, "a number of how") for one in how), 0, 0)[:2]
+    flags, mode = (*(_int(item, "a number of how") for item in how), 0, 0)[:2]
     more.update(
         how=(flags, mode), dfd=_int(more.get("dfd", AT_FDCWD), "dfd"), returns=_int(more.get("returns", -2), "returns")
     )
@@ -169,10 +169,10 @@ def _open(value: Any, more: dict[str, Any]) -> bytes:
 
 
 def _fadvise(value: Any, more: dict[str, Any]) -> tuple[int | bytes, ...]:
-    arguments = [argument_of(one) for one in values.items(value, "fadvise")]
+    arguments = [argument_of(item) for item in values.items(value, "fadvise")]
     if not 1 <= len(arguments) <= 4:
         raise ValueError("fadvise has one to four arguments")
-    _fitting(b"\0".join(one for one in arguments if isinstance(one, bytes)))
+    _fitting(b"\0".join(item for item in arguments if isinstance(item, bytes)))
     more["returns"] = _int(more.get("returns", -9), "returns")
     return (*arguments, *(0,) * (4 - len(arguments)))
 
@@ -186,12 +186,12 @@ def _fitting(text: bytes) -> bytes:
 def _function(value: Any, more: dict[str, Any]) -> str:
     returns = more.get("returns", 0)
     more.update(
-        args=tuple(argument_of(one) for one in values.items(more.get("args", ()), "args")),
+        args=tuple(argument_of(item) for item in values.items(more.get("args", ()), "args")),
         returns=None if returns is False else values.number(returns, "returns"),
         caller=values.text(more["caller"], "caller") if more.get("caller") != "" and "caller" in more else "",
         stack=tuple(
-            one if isinstance(one, str) else values.number(one, "an entry of stack", 0)
-            for one in values.items(more.get("stack", ()), "stack")
+            item if isinstance(item, str) else values.number(item, "an entry of stack", 0)
+            for item in values.items(more.get("stack", ()), "stack")
         ),
         registers={
             name: values.number(number, f"register {name}")
@@ -211,8 +211,8 @@ def _memory(more: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
 
 def _event(value: Any, more: dict[str, Any]) -> str:
     fields = {
-        name: text_of(one) if isinstance(one, str | dict) else _field(one, name)
-        for name, one in values.table(more.get("fields", {}), "fields").items()
+        name: text_of(item) if isinstance(item, str | dict) else _field(item, name)
+        for name, item in values.table(more.get("fields", {}), "fields").items()
     }
     more.update(fields=fields, stack=tuple(_addresses(more.get("stack", ()), "stack")))
     return values.text(value, "event")
@@ -220,7 +220,7 @@ def _event(value: Any, more: dict[str, Any]) -> str:
 
 def _field(value: Any, name: str) -> int | bytes | tuple[int, ...]:
     if isinstance(value, list | tuple):
-        return tuple(values.number(one, f"an element of field {values.cut(name, 60)}") for one in value)
+        return tuple(values.number(item, f"an element of field {values.cut(name, 60)}") for item in value)
     return value if isinstance(value, bytes) else values.number(value, f"field {values.cut(name, 60)}")
 
 
@@ -235,7 +235,7 @@ def _write(value: Any, more: dict[str, Any]) -> str:
     choice = values.items(data, "data") if isinstance(data, list | tuple) else [data]
     if not choice:
         raise ValueError("data is an empty list")
-    more["data"] = tuple(text_of(one) for one in choice)  # the first that the kernel takes
+    more["data"] = tuple(text_of(item) for item in choice)  # the first that the kernel accepts is used
     return values.text(value, "write")
 
 

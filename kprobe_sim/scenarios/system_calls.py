@@ -1,4 +1,4 @@
-"""The truth about events of system calls: the values in their records, as far as their text shows them."""
+"""The truth about the events of system calls: the values in their records that the text shows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.event import StaticEvent
 
 SYSTEMS = ("syscalls", "raw_syscalls")
-_FIRST = 16  # where the arguments begin, or what the call returned
+_FIRST = 16  # offset of the arguments, or of the result
 _NUMBER = 8
 _ACCMODE, _MAKES = 0o3, 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
 
 
 def call_values(event: StaticEvent, data: bytes, gates: Gates, *, verbose: bool) -> dict[str, Any]:
-    """Return the values of an event of a system call that its text shows."""
+    """Return the values of a system call's event that its text shows."""
     if event.system == "raw_syscalls":
         (number,) = struct.unpack_from("<q", data, _NUMBER)
         if event.name == "sys_exit":
@@ -24,26 +24,26 @@ def call_values(event: StaticEvent, data: bytes, gates: Gates, *, verbose: bool)
     if event.name.startswith("sys_exit_"):
         return {"ret": struct.unpack_from("<q", data, _FIRST)[0]}
     by_name = event.name == "sys_enter_openat" and gates.syscalls_show_user_memory and not verbose
-    found: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     form = event.format().decode("latin-1")
     for field in event.filter_fields():
         number = int.from_bytes(data[field.offset : field.offset + field.size], "little")
         if field.type.startswith("__data_loc"):
             held = data[number & 0xFFFF :][: number >> 16]
             is_buffer = f"__print_dynamic_array({field.name}" in form
-            found[field.name] = list(held) if is_buffer else _text(held)
+            shown[field.name] = list(held) if is_buffer else _text(held)
         elif field.name != "__syscall_nr":
-            found[field.name] = number
+            shown[field.name] = number
     if by_name:
-        flags = found["flags"] & 0xFFFFFFFF
+        flags = shown["flags"] & 0xFFFFFFFF
         if not flags & _MAKES:
-            del found["mode"]
-        found["flags"] = _flags(form, flags)
-    return found
+            del shown["mode"]
+        shown["flags"] = _flags(form, flags)
+    return shown
 
 
 def _flags(form: str, value: int) -> str:
-    """Return flags by name, by the table of the print fmt; what is left of them in hexadecimal."""
+    """Return flags by the names in the print fmt, and those without a name in hexadecimal."""
     names = [] if value & _ACCMODE else ["O_RDONLY"]
     for part in form.partition("__print_flags(")[2].partition(") :")[0].split("{ ")[1:]:
         mask, _, name = part.partition(", ")

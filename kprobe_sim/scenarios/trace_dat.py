@@ -10,10 +10,10 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.records.ring import RingEntry
 
 _PAGE = 4096
-_OWN = ("print", "kernel_stack", "user_stack", "raw_data", "function")  # of ftrace: what events don't define
+_FTRACE = ("print", "kernel_stack", "user_stack", "raw_data", "function")  # entries of ftrace, without an event
 _TICKS = ("counter", "x86-tsc", "uptime")  # clocks that don't count nanoseconds
-_UNAME = 5  # number of an option
-_LOWEST = 0xFFFF_FFFF_8000_0000  # where the kernel's image begins, and behind it its modules
+_UNAME = 5  # the number of an option
+_LOWEST = 0xFFFF_FFFF_8000_0000  # where the kernel's image begins; its modules follow
 
 
 def trace_dat(
@@ -21,8 +21,8 @@ def trace_dat(
 ) -> bytes:
     """Return the file that trace-cmd would make of an instance's pages, which are consumed.
 
-    `events` are GROUP/NAME, `entries` what is in the pages: of the symbols the file has those whose addresses are in
-    them, as all are megabytes.  Empty for a clock that doesn't count nanoseconds, and for a kernel that doesn't
+    `events` are GROUP/NAME, `entries` the contents of the pages: the file has only the symbols of addresses in them,
+    since all symbols take megabytes.  Empty for a clock that doesn't count nanoseconds, and for a kernel that doesn't
     describe its pages.
     """
     if clock in _TICKS or not kernel.tracefs.exists("events/header_page"):
@@ -37,12 +37,12 @@ def trace_dat(
 
 
 def assembled(kernel: SimulatedKernel, events: Iterable[str], symbols: bytes, pages: Sequence[bytes]) -> bytes:
-    """Return a file of the pages of each CPU; `symbols` is a text as that of /proc/kallsyms."""
+    """Return a file of the pages of each CPU; `symbols` is a text like that of /proc/kallsyms."""
     tracefs = kernel.tracefs
     out = b"\x17\x08\x44tracing6\0" + bytes([0, 8]) + struct.pack("<I", _PAGE)
     for name in ("header_page", "header_event"):
         out += name.encode() + b"\0" + _sized("<Q", tracefs.read(f"events/{name}"))
-    out += _formats(kernel, [f"ftrace/{name}" for name in _OWN])
+    out += _formats(kernel, [f"ftrace/{name}" for name in _FTRACE])
     groups: dict[str, list[str]] = {}
     for event in events:
         groups.setdefault(event.partition("/")[0], []).append(event)
@@ -53,11 +53,11 @@ def assembled(kernel: SimulatedKernel, events: Iterable[str], symbols: bytes, pa
     uname = f"Linux simulated {kernel.release} x86_64\0".encode()
     out += struct.pack("<I", len(pages)) + b"options  \0"
     out += struct.pack("<H", _UNAME) + _sized("<I", uname) + struct.pack("<H", 0) + b"flyrecord\0"
-    start = place = -(-(len(out) + 16 * len(pages)) // _PAGE) * _PAGE
+    start = first_page = -(-(len(out) + 16 * len(pages)) // _PAGE) * _PAGE
     for data in pages:
         out += struct.pack("<QQ", start, len(data))
         start += len(data)
-    return out.ljust(place, b"\0") + b"".join(pages)
+    return out.ljust(first_page, b"\0") + b"".join(pages)
 
 
 def _sized(form: str, data: bytes) -> bytes:
@@ -65,26 +65,26 @@ def _sized(form: str, data: bytes) -> bytes:
 
 
 def _symbols(kernel: SimulatedKernel, entries: Iterable[RingEntry]) -> bytes:
-    """Return the symbols at all addresses in records, and those behind them, which tell where they end."""
+    """Return the symbols of all addresses in records, and the symbols after them, which tell where they end."""
     symbols = kernel.symbols
-    found = {}
+    named = {}
     for address in {address for entry in entries for address in _addresses(entry.data)}:
-        if (one := symbols.at(address)) is None:
+        if (symbol := symbols.at(address)) is None:
             continue
-        found[one.address, one.name] = one
-        if (after := symbols.at(one.address + one.size)) is not None:
-            found[after.address, after.name] = after
-    image = [one for one in found.values() if not one.module]
-    tails = {one: f"\t[{one.module}]" if one.module else "" for one in found.values()}
-    lines = [(one.address, f"{one.type} {one.name}{tail}") for one, tail in tails.items()]
-    if image and symbols.at(end := max(one.address + one.size for one in image)) is None:
-        lines.append((end, "B _end"))  # behind all functions of an image there is something
-    return "".join(f"{address:016x} {rest}\n" for address, rest in sorted(lines)).encode()
+        named[symbol.address, symbol.name] = symbol
+        if (after := symbols.at(symbol.address + symbol.size)) is not None:
+            named[after.address, after.name] = after
+    image = [symbol for symbol in named.values() if not symbol.module]
+    tails = {symbol: f"\t[{symbol.module}]" if symbol.module else "" for symbol in named.values()}
+    lines = [(symbol.address, f"{symbol.type} {symbol.name}{tail}") for symbol, tail in tails.items()]
+    if image and symbols.at(end := max(symbol.address + symbol.size for symbol in image)) is None:
+        lines.append((end, "B _end"))  # something follows the last function of an image
+    return "".join(f"{address:016x} {text}\n" for address, text in sorted(lines)).encode()
 
 
 def _addresses(data: bytes) -> set[int]:
-    """Return what may be addresses of the kernel's code in a record: the arguments of a probe lie at any byte."""
-    words = {int.from_bytes(data[at : at + 8], "little") for at in range(len(data) - 7)}
+    """Return possible addresses of kernel code in a record; a probe's arguments may begin at any byte."""
+    words = {int.from_bytes(data[start : start + 8], "little") for start in range(len(data) - 7)}
     return {word for word in words if word >= _LOWEST}
 
 

@@ -1,8 +1,7 @@
 """The truth about a trace: each record that the activity left, as an object of the records' schema.
 
-It is made from what the tasks did and the values that were recorded, never from text: readers of the text are held to
-it.
-What the text can't show with the options that are set isn't in it.
+It is made from what the tasks did and from the recorded values, never from text: readers of the text are tested with
+it.  It lacks what the text can't show with the options that are set.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from kprobe_sim.text.render import flag_letters
 
 _HEADER = struct.Struct("<HBBi")
 _CODED = ("raw", "hex", "bin")
-_TEXT: Mapping[str, Any] = {"type": "unparsed", "ambiguous": ["type"]}  # that of a mark alone may look like anything
-_LATENCY_COMM = 8  # bytes of it that latency-format shows
+_TEXT: Mapping[str, Any] = {"type": "unparsed", "ambiguous": ["type"]}  # a bare mark may look like anything
+_LATENCY_COMM = 8  # bytes of comm that latency-format shows
 _ULONG_MAX = 2**64 - 1
-# what the kernel begins a line with, in any layout: a mark that holds such a line may as well be two records
+# how lines of the kernel begin, in any layout: a mark with such a line in it may as well be two records
 _BEGINS = re.compile(rb"\n(?:# tracer: |##### CPU \d|CPU:\d+ \[|[^\n]*-\d+ [^\n]*: |[^\n:]*: \()")
-# the same where lines have no context: words and numbers alone
+# the same for lines without context, which have only words and numbers
 _BEGINS_BARE = re.compile(
     rb"\n(?:sys_\w+(?:\(| -> 0x)|<(?:user )?stack trace>|tracing_mark_write\b|\w+: (?:\w+=|NR -?\d)"
     rb"|(?:\d+ \d+ \d+ )?(?:# [0-9a-f]|type: \d)|[0-9a-f]{8} [0-9a-f]{8} [0-9a-f]{16} type: |UNKNOWN TYPE)"
 )
-# NAME=%d in a `print fmt` whose argument is the field of that name itself
+# NAME=%d in a `print fmt` whose argument is the field of that name
 _SHOWN = re.compile(r"\b(\w++)=(?:0x)?%[-0-9]*+(?:hh|h|ll|l|L)?([dusxi])")
 
 
 class Truth:
-    """Says what is true of the entries of an instance, as its options are."""
+    """States what is true of an instance's entries, with the options that it has."""
 
     def __init__(self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe]) -> None:
         self._machine = kernel.machine
@@ -54,24 +53,24 @@ class Truth:
         self._arguments: dict[int, Sequence[FetchArg]] = {probe.event.id: probe.arguments for probe in probes}
 
     def records(self, entries: Sequence[RingEntry], *, of_pipe: bool) -> list[dict[str, Any]]:
-        """Return what is true of each line, marks about the buffers among them."""
-        found: list[dict[str, Any]] = []
+        """Return what is true of each line, including annotations about the buffers."""
+        records: list[dict[str, Any]] = []
         started: set[int] = set()
         overrun = (
-            not of_pipe and self._options.annotates and any(one.overrun for one in self._instance.buffer.cpus.values())
+            not of_pipe and self._options.annotates and any(cpu.overrun for cpu in self._instance.buffer.cpus.values())
         )
-        for place, entry in enumerate(entries):
+        for number, entry in enumerate(entries):
             if overrun and entry.cpu not in started:
                 started.add(entry.cpu)
-                if place > 1:
-                    found.append({"type": "started", "cpu": entry.cpu})
+                if number > 1:
+                    records.append({"type": "started", "cpu": entry.cpu})
             if entry.lost:
-                found.append({"type": "lost", "cpu": entry.cpu, "count": entry.lost})
-            found.append(self._record(entry))
-        return self._doubted(found)
+                records.append({"type": "lost", "cpu": entry.cpu, "count": entry.lost})
+            records.append(self._record(entry))
+        return self._doubted(records)
 
     def _doubted(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Say of what is around marks that stand there without a word what they are that it may be part of one."""
+        """Mark records as ambiguous, from the one before the first bare mark on: each may be part of a mark."""
         marks = [number for number, record in enumerate(records) if record == _TEXT]
         if not marks:
             return records
@@ -99,27 +98,28 @@ class Truth:
             (number,) = struct.unpack_from("<I", data, 8)
             return {"type": "rawmarker", "identifier": number, "data": data[12:].hex(), **context}
         if kind == TRACE_STACK:
-            addresses = [one for (one,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7])]
+            addresses = [address for (address,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7])]
             frames = self._frames(_until(addresses, _ULONG_MAX), user=False)
             return {"type": "stack", "frames": frames, "user": False, **context}
         if kind == self._instance.tracing.user_stack_type:
-            addresses = [one for (one,) in struct.iter_unpack("<Q", data[16:80])]
+            addresses = [address for (address,) in struct.iter_unpack("<Q", data[16:80])]
             frames = self._frames(_until(addresses, 0), user=True)
             return {"type": "stack", "frames": frames, "user": True, **context}
         return self._event(kind, data, context)
 
     def _begins(self, mark: bytes) -> bool:
-        """Say whether a mark holds the beginning of a line of the kernel's."""
+        """Return whether a mark contains what looks like the beginning of a line of the kernel."""
         is_bare = not self._options["context-info"] or any(self._options[name] for name in _CODED)
         return _BEGINS.search(mark) is not None or (is_bare and _BEGINS_BARE.search(mark) is not None)
 
     def _frames(self, addresses: Sequence[int], *, user: bool) -> list[str]:
-        return [f"<{one:016x}>" if user else self._place(one, self._options["sym-offset"]) for one in addresses]
+        offset = self._options["sym-offset"]
+        return [f"<{address:016x}>" if user else self._location(address, offset) for address in addresses]
 
     def _coded(self, entry: RingEntry, kind: int, pid: int) -> dict[str, Any]:
         context = {"pid": pid, "cpu": entry.cpu, "timestamp": entry.stamp} if self._options["context-info"] else {}
         if self._options["raw"] and kind in (TRACE_PRINT, self._machine.gates.raw_data_type):
-            # its text, after numbers
+            # the text of a mark, after numbers
             return dict(_TEXT) if kind == TRACE_PRINT and self._begins(_mark(entry.data)) else {"type": "unparsed"}
         return {"type": "coded", **context, "event_id": kind}
 
@@ -155,47 +155,47 @@ class Truth:
     def _event(self, kind: int, data: bytes, context: dict[str, Any]) -> dict[str, Any]:
         event = self._events.by_id(kind)
         assert event is not None
-        found: dict[str, Any] = {"type": "event", "name": event.name, **context}
+        record: dict[str, Any] = {"type": "event", "name": event.name, **context}
         if isinstance(event, ProbeEvent):
             if not self._options["fields"]:
-                found |= self._places(event, data)
-            found["fields"] = self._values(event, self._arguments.get(kind, ()), data)
-            ambiguous = _ambiguous(found["fields"])
+                record |= self._locations(event, data)
+            record["fields"] = self._values(event, self._arguments.get(kind, ()), data)
+            ambiguous = _ambiguous(record["fields"])
             if ambiguous:
-                # option fields puts no quotes around strings, so what follows a newline may be a record
-                is_open = self._options["fields"] and any("\n" in str(value) for value in _flat(found["fields"]))
-                found["ambiguous"] = ["type", *ambiguous] if is_open else ambiguous
+                # the option fields doesn't quote strings, so a record may seem to follow a newline
+                is_open = self._options["fields"] and any("\n" in str(value) for value in _flat(record["fields"]))
+                record["ambiguous"] = ["type", *ambiguous] if is_open else ambiguous
         elif isinstance(event, StaticEvent) and not self._options["fields"]:
-            found["fields"] = self._static(event, data)
-            if event.system in SYSTEMS and (ambiguous := _ambiguous(found["fields"])):
-                found["ambiguous"] = ambiguous
-        return found
+            record["fields"] = self._static(event, data)
+            if event.system in SYSTEMS and (ambiguous := _ambiguous(record["fields"])):
+                record["ambiguous"] = ambiguous
+        return record
 
     def _static(self, event: StaticEvent, data: bytes) -> dict[str, Any]:
         if event.system in SYSTEMS:
             return call_values(event, data, self._machine.gates, verbose=self._options["verbose"])
         return dict(_static_values(event, data))
 
-    def _places(self, event: ProbeEvent, data: bytes) -> dict[str, str]:
+    def _locations(self, event: ProbeEvent, data: bytes) -> dict[str, str]:
         addresses = [address for (address,) in struct.iter_unpack("<Q", data[8 : event.start])]
         if len(addresses) == 2:
-            return {"address": self._place(addresses[0], False), "caller": self._place(addresses[1], True)}
-        return {"address": self._place(addresses[0], True)} if addresses else {}
+            return {"address": self._location(addresses[0], False), "caller": self._location(addresses[1], True)}
+        return {"address": self._location(addresses[0], True)} if addresses else {}
 
     def _values(self, event: ProbeEvent, arguments: Sequence[FetchArg], data: bytes) -> dict[str, Any]:
         by_fields = self._options["fields"]
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for argument in arguments:
             start = event.start + argument.offset
             size = argument.type.size
             values = [
-                self._value(argument, data, data[at : at + size])
-                for at in range(start, start + size * (argument.length or 1), size)
+                self._value(argument, data, data[offset : offset + size])
+                for offset in range(start, start + size * (argument.length or 1), size)
             ]
             if by_fields and (argument.length or argument.type.name in ("symbol", "char") or values[0] is None):
-                continue  # the kernel shows these in a form of their own
-            found[argument.name] = values if argument.length else values[0]
-        return found
+                continue  # the kernel shows these in a special form
+            fields[argument.name] = values if argument.length else values[0]
+        return fields
 
     def _value(self, argument: FetchArg, data: bytes, content: bytes) -> int | str | None:
         kind = argument.type
@@ -206,8 +206,8 @@ class Truth:
             return symbol_text(symbols, number) if (symbols := self._machine.symbols).at(number) else number
         return decoded(content) if kind.name == "char" else number
 
-    def _place(self, address: int, offset: bool) -> str:
-        """Return a place in code as the kernel names it (seq_print_ip_sym)."""
+    def _location(self, address: int, offset: bool) -> str:
+        """Return a location in code as the kernel prints it (seq_print_ip_sym)."""
         if not address:
             return "0"
         machine = self._machine
@@ -217,7 +217,7 @@ class Truth:
 
 
 def _static_values(event: StaticEvent, data: bytes) -> Iterator[tuple[str, int | str]]:
-    """Yield the values of a static event that its text shows as they are: ` name=%d` of the field of that name."""
+    """Yield the values of a static event that its text shows unchanged: ` name=%d` for the field of that name."""
     fields = {field.name: field for field in event.filter_fields()}
     shown, _, given = event.format().decode("latin-1").partition("print fmt: ")[2].rpartition('", ')
     names = re.findall(r"REC->(\w+)(?=,|\Z|\n)", given)
@@ -243,12 +243,12 @@ def _flat(fields: dict[str, Any]) -> Iterator[Any]:
 
 
 def _ambiguous(fields: dict[str, Any]) -> list[str]:
-    """Return the names of values that no reader can settle without a schema: from a string that ends more than once."""
+    """Return the names of values that need a schema: from the first string with a quote or newline on."""
     names = list(fields)
-    for place, value in enumerate(fields.values()):
+    for position, value in enumerate(fields.values()):
         texts = value if isinstance(value, list) else [value]
         if any(isinstance(text, str) and ('"' in text or "\n" in text) for text in texts):
-            return names[place:]
+            return names[position:]
     return []
 
 
@@ -262,5 +262,5 @@ def _until(addresses: list[int], end: int) -> list[int]:
 
 
 def decoded(text: bytes) -> str:
-    """Return a text of the kernel, in such a way that its bytes can be had back."""
+    """Return a text of the kernel, decoded so that it can be encoded back to the same bytes."""
     return text.decode("utf-8", "surrogateescape")

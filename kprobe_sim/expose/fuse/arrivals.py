@@ -1,13 +1,13 @@
 """The server's wait for a request: it polls for 50 µs where that pays, and sleeps otherwise.
 
-A sleeping server is woken for each request, and its caller for each answer.  Waking an idle CPU takes longer than all
-else (on a virtual machine some 20 µs, on both CPUs), and a caller that works through files sends its next request
-sooner than that.  That the server moves to its caller's CPU doesn't help: the kernel wakes the caller on
-another one that is idle then (select_idle_sibling() in kernel/sched/fair.c of 6.12).
+The kernel has to wake a sleeping server for each request, and its caller for each answer.  Waking an idle CPU takes
+longer than everything else (about 20 µs on a virtual machine, on both CPUs), and a caller that works through files
+sends its next request sooner.  Moving the server to its caller's CPU doesn't help: the kernel then wakes the caller on
+another idle CPU (select_idle_sibling() in kernel/sched/fair.c of 6.12).
 
-Polling is in vain where both share a CPU, on a busy machine, and after the last request.  So a poll that finds one
-earns what a sleep would have cost, and one in vain spends what it took.  With nothing left the server sleeps, and polls
-again after more and more requests.
+Polling is wasted where both share a CPU, on a busy machine, and after the last request.  So it has a budget: a poll
+that succeeds earns what a sleep would have cost, and one that fails spends its time.  When the budget is spent, the
+server sleeps, each time for more requests, before it polls again.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import time
 from collections.abc import Callable
 
 # nanoseconds of CPU time
-_LONGEST = 50_000  # of one look
-_EARNED = 25_000  # by one that finds something: about what a sleep and its end take, of server and caller
-_MOST = 8 * _EARNED  # that can be spent in vain at once
-_FEWEST_ASLEEP, _MOST_ASLEEP = 16, 4096  # waits without a look, when nothing is left
+_LONGEST = 50_000  # of one poll
+_EARNED = 25_000  # by a poll that succeeds: about what falling asleep and waking cost server and caller
+_MOST = 8 * _EARNED  # of the budget
+_FEWEST_ASLEEP, _MOST_ASLEEP = 16, 4096  # waits without a poll, when the budget is spent
 
 
 Ready = list[tuple[int, int]]  # descriptors, each with its poll mask
 
 
 class Arrivals:
-    """What arrives at the descriptors of a poll: `poll` is that of a `select.poll`."""
+    """What arrives at some descriptors; `poll` is the method of a `select.poll` that has them."""
 
     def __init__(self, poll: Callable[..., Ready], clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._poll = poll
         self._clock = clock
         self._left = _MOST
-        self._asleep = 0  # waits yet without a look
+        self._asleep = 0  # waits still to come without a poll
         self._next_asleep = _FEWEST_ASLEEP
 
     @classmethod
-    def at(cls, *descriptors: int) -> Arrivals:
+    def of(cls, *descriptors: int) -> Arrivals:
         """Return the arrivals at descriptors that become readable."""
         poller = select.poll()
         for descriptor in descriptors:
@@ -45,7 +45,7 @@ class Arrivals:
         return cls(poller.poll)
 
     def wait(self) -> Ready:
-        """Return the descriptors that are ready, once there is one."""
+        """Wait until a descriptor is ready; return all that are."""
         poll, clock = self._poll, self._clock
         if self._asleep:
             self._asleep -= 1

@@ -1,4 +1,4 @@
-"""The information in /proc about the thread that a request on the mount came from."""
+"""What /proc knows about the thread that sent a request to the mount."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kprobe_sim.named_tuple import NamedTuple
 
 _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
 _SPLICE_F_NONBLOCK = 2
-_HARMLESS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)  # ignored, unless there is a handler
+_HARMLESS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)  # ignored unless they have a handler
 
 
 def caller(pid: int, group: int | None = None) -> Task:
-    """Return the task that sent a request; /proc has its name as long as it lives.
+    """Return the task that sent a request.  /proc has its name while it lives.
 
-    `group` is its process, if that has another number.
+    `group` is the pid of its process, if that is another number.
     """
     try:
         descriptor = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
@@ -42,7 +42,7 @@ def parent_of(pid: int) -> int:
 
 
 def ignores(pid: int, number: int) -> bool:
-    """Return True if a task ignores a signal, and no other pending signal interrupts it."""
+    """Return whether a task ignores a signal, and no other pending signal interrupts it."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = dict(line.split(b":", 1) for line in file)
@@ -61,14 +61,14 @@ class SpliceCall(NamedTuple):
 
     descriptor: int
     is_blocking: bool
-    position: int  # of the file when it began
+    position: int  # of the file when the call began
 
 
 def waits(pid: int, position: int) -> bool:
-    """Return True if a thread should wait for the page at that position.
+    """Return whether a thread should wait for the page at that position.
 
-    It shouldn't if the same call has got pages already, nor with SPLICE_F_NONBLOCK.  A request says neither, but /proc
-    does for processes that this one may inspect; others get EAGAIN.
+    It should not if the same call has already returned pages, or has SPLICE_F_NONBLOCK.  The request tells neither.
+    /proc tells both of processes that this one may inspect; other processes get EAGAIN.
     """
     try:
         call = _call_of(pid)
@@ -79,7 +79,7 @@ def waits(pid: int, position: int) -> bool:
 
 def _call_of(pid: int) -> SpliceCall:
     text = "running"
-    while text.startswith("running"):  # it has asked, and isn't asleep yet
+    while text.startswith("running"):  # it sent the request and isn't asleep yet
         with open(f"/proc/{pid}/syscall", encoding="utf-8") as file:
             text = file.read()
     number, *arguments = (int(word, 0) for word in text.split()[:7])

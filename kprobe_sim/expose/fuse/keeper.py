@@ -1,9 +1,9 @@
-"""Processes that clean up after another one that has ended without doing so.
+"""Processes that clean up after a process that ended without cleaning up.
 
-A keeper does its duty when the process that started it ends in whatever way, unless it was dismissed before.  A second
-keeper watches the first, and does the same if that is killed.
+A keeper does its duty when the process that started it ends in any way, unless it was dismissed first.  A second keeper
+watches the first, and takes over if the first is killed.
 
-Only SIGKILL ends them, and they have another name, so that killing all processes of a command by name spares them.
+Only SIGKILL ends them.  They have a name of their own, so killing a command's processes by name spares them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PR_SET_NAME = 15
 class Keeper:
     """The keepers of this process.
 
-    Each of them may do `duty`, one after the other, so it must be safe to repeat.  It uses the descriptors `needs`.
+    Each of them may do `duty`, one after the other, so it must be safe to repeat.  `duty` uses the descriptors `needs`.
     Call `renew` when a child of this process has ended.
     """
 
@@ -33,12 +33,12 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """The pid of the first keeper, which is a child of this process."""
+        """The pid of the first keeper, a child of this process."""
         return self._pid
 
     @property
     def pipe(self) -> int:
-        """The descriptor that the keepers watch: they wait until no process has it open."""
+        """The descriptor that the keepers watch: they wait until no process holds it open."""
         return self._pipe
 
     def renew(self) -> None:
@@ -53,7 +53,7 @@ class Keeper:
             _release(old)
 
     def dismiss(self) -> None:
-        """Tell the keepers that nothing is left to do, and wait until they have ended."""
+        """Tell the keepers that nothing is left to do, and wait until they end."""
         _release(self._pipe)
         try:
             os.waitpid(self._pid, 0)
@@ -70,14 +70,14 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         os.close(waits)
         os.close(ready)
-        os.read(hears, 1)  # until both are there
+        os.read(hears, 1)  # until both keepers run
         os.close(hears)
         return pid, pipe
 
 
 def _release(pipe: int) -> None:
     try:
-        os.write(pipe, b"12")  # a byte for each
+        os.write(pipe, b"12")  # a byte for each keeper
     except BrokenPipeError:
         pass
     finally:
@@ -87,7 +87,7 @@ def _release(pipe: int) -> None:
 def _keep(waits: int, ready: int, duty: Callable[[], object], needs: Collection[int]) -> NoReturn:
     """Be the first keeper."""
     try:
-        os.setsid()  # the terminal's signals aren't for it
+        os.setsid()  # the terminal's signals aren't meant for it
         os.chdir("/")
         _leave_files({*needs, waits, ready})
         _take_name()
@@ -103,7 +103,7 @@ def _keep(waits: int, ready: int, duty: Callable[[], object], needs: Collection[
                 ready = -1
             handle = os.pidfd_open(second)
             poller.register(handle, select.POLLIN)
-            if any(found == waits for found, _ in poller.poll()):
+            if any(descriptor == waits for descriptor, _ in poller.poll()):
                 break
             poller.unregister(handle)
             os.close(handle)
@@ -131,7 +131,7 @@ def _keep_too(waits: int, ready: int, duty: Callable[[], object], first: int) ->
 
 
 def _leave_files(needs: set[int]) -> None:
-    """Close what was inherited: nobody should wait for its end of a pipe."""
+    """Close inherited descriptors, so that nobody waits for a pipe that this process still holds."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
@@ -140,12 +140,12 @@ def _leave_files(needs: set[int]) -> None:
         if number > 2 and number not in needs:
             try:
                 os.close(number)
-            except OSError:  # that of the list itself
+            except OSError:  # the one that listed the directory
                 continue
 
 
 def _take_name() -> None:
-    """Show another name and command line."""
+    """Change the name and the command line that ps(1) shows."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, NAME, 0, 0, 0)
     with open("/proc/self/stat", "rb") as file:

@@ -1,4 +1,4 @@
-"""Mounting: the system calls that Python lacks, and errors that say what to do."""
+"""Mounting: the system calls that Python lacks, and errors that say what would help."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 HELPER = "fusermount3"
-SUBTYPE = "fuse.tracefs"  # what /proc/mounts shows; the kernel allows no type without the prefix
+SUBTYPE = "fuse.tracefs"  # what /proc/mounts shows; the kernel demands the prefix
 
 
 class CannotMount(Exception):
-    """A mount can't be had here; the text says why and what would help."""
+    """Mounting fails here; the message says why, and what would help."""
 
 
 class SystemCalls:
@@ -36,11 +36,11 @@ class SystemCalls:
         self._check(self._libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None), target)
 
     def unmount(self, target: str) -> None:
-        """Take a mount away even if it is busy."""
+        """Unmount a file system even if it is busy."""
         self._check(self._libc.umount2(os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW), target)
 
     def unshare(self, flags: int) -> None:
-        """Move this process into namespaces of its own."""
+        """Move this process into new namespaces."""
         self._check(self._libc.unshare(flags), "")
 
     def die_with_parent(self, signal: int) -> None:
@@ -48,7 +48,7 @@ class SystemCalls:
         self._check(self._libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "")
 
     def adopt_orphans(self, adopts: bool) -> None:
-        """Be the parent of descendants whose own one has ended, or no more."""
+        """Become, or stop being, the parent of descendants whose parent has ended."""
         self._check(self._libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0), "")
 
     def _check(self, result: int, target: str) -> None:
@@ -58,7 +58,7 @@ class SystemCalls:
 
 
 def open_device() -> int:
-    """Open /dev/fuse; CannotMount says what is wrong with it."""
+    """Open /dev/fuse.  Raises CannotMount, which says what is wrong with it."""
     try:
         return os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -80,24 +80,24 @@ def _mode(path: str) -> str:
 
 
 def mount_options(descriptor: int, root_mode: int, *, uid: int = 0, gid: int = 0) -> str:
-    """Return the data of mount(2): permissions are checked by the kernel, for all users, as on tracefs."""
+    """Return the data of mount(2): the kernel checks permissions, for all users, as on tracefs."""
     return (
         f"fd={descriptor},rootmode={0o40000 | root_mode:o},user_id={uid},group_id={gid},default_permissions,allow_other"
     )
 
 
 def mount_fuse(calls: SystemCalls, descriptor: int, directory: str, root_mode: int) -> None:
-    """Mount the file system that will be served on `descriptor`; OSError if it isn't allowed."""
+    """Mount the file system that `descriptor` will serve.  Raises OSError if that isn't allowed."""
     options = mount_options(descriptor, root_mode)
     calls.mount("tracefs", directory, SUBTYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
 
 
 def mount_with_helper(directory: str, held: int) -> int:
-    """Mount through the set-user-id program fusermount3, which holds a descriptor meanwhile; return that to serve on.
+    """Mount with the set-user-id program fusermount3; return the descriptor to serve on.
 
-    CannotMount if there is none or it refuses.
+    The program keeps the descriptor `held` open.  Raises CannotMount if it is missing or refuses.
     """
-    import shutil  # these take as long as all else here, and root needs neither
+    import shutil  # importing these takes as long as all the rest, and root needs neither
     import subprocess
 
     program = shutil.which(HELPER)
@@ -124,7 +124,7 @@ def mount_with_helper(directory: str, held: int) -> int:
 
 
 def unmount_with_helper(directory: str) -> None:
-    """Take away what it has mounted, even if it is busy."""
+    """Unmount what fusermount3 mounted, even if it is busy."""
     import subprocess
 
     subprocess.run([HELPER, "-u", "-z", "-q", "--", directory], stderr=subprocess.DEVNULL, check=False)
@@ -139,7 +139,7 @@ class MountPoint(NamedTuple):
 
 
 def mount_table(path: str = "/proc/self/mounts") -> Iterator[MountPoint]:
-    """Yield what is mounted in this mount namespace."""
+    """Yield the mounts of this mount namespace."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             source, directory, kind, *_ = line.split(" ")

@@ -1,4 +1,4 @@
-"""The numbers by which the kernel knows the files of a mount."""
+"""The node numbers by which the kernel knows the files of a mount."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _APART = ("trace_pipe_raw", "snapshot_raw")
 
 
 def is_apart(name: str) -> bool:
-    """Return True for files that get another node at each lookup.
+    """Return whether a file gets a new node at each lookup.
 
-    So each open file has its own page cache, where a waiting splice blocks nobody else.
+    Each open file of that name then has its own page cache, so a waiting splice blocks nobody else.
     """
     return name in _APART
 
@@ -27,7 +27,7 @@ class _Known:
     def __init__(self, parent: DirNode | None, key: tuple[int, str], path: str, node: Node, inode: int) -> None:
         self.inode = inode  # what stat(2) shows
         self.parent = parent
-        self.key = key  # number of the parent, and name
+        self.key = key  # the parent's number, and the name
         self.name = key[1]
         self.path = path
         self.node = node
@@ -37,8 +37,8 @@ class _Known:
 class NodeTable:
     """Node numbers, from LOOKUP to FORGET.
 
-    A directory that was removed and made again (`Node.identity` is another object) gets another number, so that the
-    kernel sees a new directory.
+    A directory that was removed and made again (its `Node.identity` is another object) gets a new number, so the kernel
+    sees a new directory.
     """
 
     def __init__(self, root: DirNode) -> None:
@@ -52,32 +52,32 @@ class NodeTable:
         directory = above.node
         if not isinstance(directory, DirNode):
             raise refuse(errno.ENOTDIR)
-        found = directory.lookup(name)
+        node = directory.lookup(name)
         key = (parent, name)
-        if found is None:
+        if node is None:
             self._numbers.pop(key, None)
             return None
         number = self._numbers.get(key)
-        is_other = number is None or self._known[number].node.identity is not found.identity
+        is_other = number is None or self._known[number].node.identity is not node.identity
         if number is None or is_other or is_apart(name):
             inode = self._next if number is None or is_other else self._known[number].inode
             number = self._next
             self._next += 1
             self._numbers[key] = number
             path = f"{above.path}/{name}" if above.path else name
-            self._known[number] = _Known(directory, key, path, found, inode)
+            self._known[number] = _Known(directory, key, path, node, inode)
         self._known[number].lookups += 1
         return number
 
     def node(self, number: int) -> Node:
-        """Return the current node; OSError ESTALE if it is gone."""
+        """Return the current node.  Raises OSError ESTALE if it is gone."""
         known = self._get(number)
         if known.parent is None or known.node.is_dir:
             return known.node
-        found = known.parent.lookup(known.name)
-        if found is None:
+        node = known.parent.lookup(known.name)
+        if node is None:
             raise refuse(errno.ESTALE)
-        return found
+        return node
 
     def path(self, number: int) -> str:
         """Return the path below the mount point."""
@@ -88,23 +88,23 @@ class NodeTable:
         return self._get(number).inode
 
     def is_dir(self, number: int) -> bool:
-        """True for a directory."""
+        """Return whether this is a directory."""
         return self._get(number).node.is_dir
 
     def changes(self, number: int) -> bool:
-        """Return True for a directory whose entries come and go."""
+        """Return whether this is a directory whose entries come and go."""
         path = self._get(number).path.split("/")
         if path[0] == "instances":
             path = path[2:] or ["instances"]
         return path in (["instances"], ["events"]) or (path[0] == "events" and len(path) == 2)
 
     def stays(self, number: int) -> bool:
-        """Return True for a file in a directory that is never removed."""
-        first, *rest = self._get(number).path.split("/")
-        return first != "instances" and not (first == "events" and len(rest) > 1)
+        """Return whether this is a file in a directory that is never removed."""
+        first, *below = self._get(number).path.split("/")
+        return first != "instances" and not (first == "events" and len(below) > 1)
 
     def forget(self, number: int, lookups: int) -> None:
-        """Drop lookups that the kernel has forgotten, and the number with the last one."""
+        """Subtract lookups that the kernel has forgotten; drop the number with the last of them."""
         known = self._known.get(number)
         if known is None or number == ROOT:
             return

@@ -1,4 +1,4 @@
-"""A server of a mount that tells the kernel's listener which process changed what."""
+"""A server that also reports to the kernel's listener which process changed what on the mount."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _SHOWN = 60  # characters of a command line
 
 
 class NotifyingServer(FuseServer):
-    """Answers as `FuseServer`, and tells `kernel.listener` of each change, including refused ones."""
+    """Answers like `FuseServer`, and reports each change, even a refused one, to `kernel.listener`."""
 
     def _open(self, request: FuseRequest) -> bytes:
         flags, _ = wire.OPEN_IN.unpack_from(request.body)
         if not flags & os.O_TRUNC:
             return super()._open(request)
-        return self._told(request, "open", self._nodes.path(request.node), b"", super()._open)
+        return self._reported(request, "open", self._nodes.path(request.node), b"", super()._open)
 
     def _write(self, request: FuseRequest) -> bytes:
         size, start = wire.TRANSFER_IN.unpack_from(request.body)[2], wire.TRANSFER_IN.size
         data = bytes(request.body[start : start + size])
-        return self._told(request, "write", self._nodes.path(request.node), data, super()._write)
+        return self._reported(request, "write", self._nodes.path(request.node), data, super()._write)
 
     def _mkdir(self, request: FuseRequest) -> bytes:
-        return self._told(request, "mkdir", self._in(request, wire.MKDIR_IN.size), b"", super()._mkdir)
+        return self._reported(request, "mkdir", self._in(request, wire.MKDIR_IN.size), b"", super()._mkdir)
 
     def _rmdir(self, request: FuseRequest) -> bytes:
-        return self._told(request, "rmdir", self._in(request, 0), b"", super()._rmdir)
+        return self._reported(request, "rmdir", self._in(request, 0), b"", super()._rmdir)
 
     def _in(self, request: FuseRequest, start: int) -> str:
         return f"{self._nodes.path(request.node)}/{request.name(start)}".lstrip("/")
 
-    def _told(
+    def _reported(
         self, request: FuseRequest, what: str, path: str, data: bytes, answer: Callable[[FuseRequest], bytes]
     ) -> bytes:
         number = 0
@@ -53,7 +53,7 @@ class NotifyingServer(FuseServer):
 
 
 def who(pid: int) -> str:
-    """Return what is known of a process: "bash tool.sh (pid 4242)", or its name alone."""
+    """Return the command line or else the name of a process: "bash tool.sh (pid 4242)"."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().rstrip(b"\0").replace(b"\0", b" ")

@@ -1,8 +1,8 @@
-"""poll(2) and epoll on the mount: the files that the kernel is notified of, and when.
+"""poll(2) and epoll on the mount: when the server notifies the kernel, and of which files.
 
-The kernel asks for a file's mask once for each waiter, and again at each notice that it may have changed.  The
-server sends one for all data, as tracefs wakes its waiters: an edge-triggered epoll gets the next event
-whether or not the last one was read.
+The kernel asks for a file's mask once for each waiter, and again at each notice that it may have changed.  The server
+sends a notice for all data, as tracefs wakes its waiters: an edge-triggered epoll gets the next event whether or not
+the data of the last one was read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kprobe_sim.tree.files.node import OpenFile
 
 
 class Polls:
-    """The open files that the kernel polls, by its own handle of each."""
+    """The open files that the kernel polls, by the kernel's handle of each."""
 
     def __init__(self) -> None:
         self._polled: dict[int, OpenFile] = {}
@@ -33,7 +33,7 @@ class Polls:
             del self._polled[poll_handle]
 
     def notices(self) -> list[bytes]:
-        """Return the messages for the files that have become ready."""
+        """Return the notices for the files that are ready now."""
         ready = [poll_handle for poll_handle, opened in self._polled.items() if opened.poll()]
         for poll_handle in ready:
             del self._polled[poll_handle]  # the kernel asks again if somebody waits

@@ -31,22 +31,22 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(kernel: SimulatedKernel, directory: str, started: Callable[[], None] = lambda: None) -> int:
-    """Mount on a directory and answer until SIGINT, SIGTERM, SIGHUP or until it is unmounted; return 0.
+    """Mount on a directory and answer until SIGINT, SIGTERM, SIGHUP or an unmount; return 0.
 
-    `started` is called when the files are there.  Raises CannotMount if this user may not mount here, or the
-    directory is no directory.
+    `started` is called when the files are there.  Raises CannotMount if this user may not mount here, or `directory`
+    isn't a directory.
     """
     directory = os.path.realpath(directory)
     if not os.path.isdir(directory):
         raise CannotMount(f"{directory} is not a directory")
-    # until there is somebody to hear them; what kills this process leaves it to the keeper
+    # blocked until there is a handler; if a signal kills this process, the keeper unmounts
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         mounted = _Helped(directory) if os.geteuid() != 0 else _Direct(directory, kernel.root.mode)
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         raise
-    # the kernel lets nobody but the user who mounted it see what the helper mounts: the files are that user's
+    # the kernel shows what the helper mounts only to the user who mounted it, so the files belong to that user
     server = FuseServer(kernel, mounted.descriptor, owner=(os.geteuid(), os.getegid()))
     old = {number: signal.signal(number, lambda *_: server.stop()) for number in _ENDING}
     old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: mounted.keeper.renew())
@@ -69,7 +69,7 @@ def serve(kernel: SimulatedKernel, directory: str, started: Callable[[], None] =
 
 
 class _Helped:
-    """A mount that fusermount3 made and takes away."""
+    """A mount that fusermount3 makes and unmounts."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -83,13 +83,13 @@ class _Helped:
             raise
 
     def unmount(self) -> None:
-        """Take the mount away, if it is there."""
+        """Unmount it, if it is mounted."""
         if _mounts(self._directory) > self._before:
             unmount_with_helper(self._directory)
 
 
 class _Direct:
-    """A mount of root's own."""
+    """A mount that root makes and unmounts directly."""
 
     def __init__(self, directory: str, root_mode: int) -> None:
         self._calls = SystemCalls()
@@ -108,7 +108,7 @@ class _Direct:
             raise
 
     def unmount(self) -> None:
-        """Take the mount away, if it is there."""
+        """Unmount it, if it is mounted."""
         if _mounts(self._directory) <= self._before:
             return
         try:
@@ -119,5 +119,5 @@ class _Direct:
 
 
 def _mounts(directory: str) -> int:
-    """Return how many simulators are mounted there, one over another."""
+    """Return how many simulators are mounted on a directory, one over another."""
     return sum(point.directory == directory and point.kind == SUBTYPE for point in mount_table())

@@ -1,14 +1,14 @@
 """The simulated tracefs as a FUSE file system: the server that answers the kernel's requests.
 
-It speaks to /dev/fuse itself, with the standard library alone.  The well-kept binding, mfusepy, was tried first and
-fails these checks: poll(2) and epoll on a waiting `trace_pipe` never wake (it has a `poll` operation but no way to
-notify), a blocked read hears of its caller's signal only through a private part of the binding, and it mounts by
-itself, so a server outside the user namespace of `kprobe-sim run` can't be handed a descriptor.
+It speaks to /dev/fuse itself, with the standard library alone.  The well-kept binding, mfusepy, was tried first, and
+failed: poll(2) and epoll on a waiting `trace_pipe` never wake (it has a `poll` operation but no way to notify), a
+blocked read learns of its caller's signal only through a private part of the binding, and it mounts by itself, so a
+server outside the user namespace of `kprobe-sim run` can't be handed a descriptor.
 
-One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
-signal.  The kernel may not cache negative entries, nor entries and attributes in directories that come and go.
+One thread answers.  A read that must wait is parked; it is answered when data comes, or with EINTR when its caller
+gets a signal.  The kernel may not cache negative entries, nor entries and attributes in directories that come and go.
 
-What a FUSE mount can't do as tracefs does is listed in docs/evidence/ways.md.
+docs/evidence/ways.md lists what a FUSE mount can't do as tracefs does.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from kprobe_sim.tree.files.node import DirNode, OpenFile, Seek
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
-_WANTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
-_LASTING = 3600  # seconds for which the kernel may remember what can't change
-_SIZE_ALONE = 35  # since this minor version (Linux 5.16) news of a size leaves the other attributes valid
+_REQUESTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
+_LASTING = 3600  # seconds for which the kernel may cache what can't change
+_SIZE_ALONE = 35  # from this minor version on (Linux 5.16) a notice of a size leaves other attributes valid
 _DIRECT, _UNSEEKABLE = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH, OpenFlag.NONSEEKABLE
-_ENDLESS = (Seek.SEQ, Seek.TRACING)  # files that refuse SEEK_END, for which the kernel must ask
+_ENDLESS = (Seek.SEQ, Seek.TRACING)  # files that refuse SEEK_END: the kernel must ask each time
 
 
 class _Parked(NamedTuple):
@@ -59,9 +59,9 @@ class _Parked(NamedTuple):
 class FuseServer:
     """Answers the requests of one mount from a simulated kernel.
 
-    `descriptor` is an open /dev/fuse that was or will be given to mount(2); the server owns it from now on.  `seen`
-    is given the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
-    the kernel's tracefs), `owner` the uid and gid that its files have.
+    `descriptor` is an open /dev/fuse for mount(2), which the server owns from now on.  `seen` is called with the pid
+    and path of each open(2) before the file is opened.  `root` is the tree to serve (default: the kernel's tracefs),
+    `owner` the uid and gid of its files.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FuseServer:
         self._parked: list[_Parked] = []
         self._polls = Polls()
         self._positions = Positions()
-        self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid that chmod and chown left
+        self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid after chmod and chown
         self._started = time.time()
         self._minor = 0  # of the protocol that the kernel speaks
         self._acquire, self._release_lock = kernel.condition.acquire, kernel.condition.release
@@ -120,7 +120,7 @@ class FuseServer:
         buffer = bytearray(wire.REQUEST_SIZE)
         view = memoryview(buffer)
         take = io.FileIO(self._descriptor, "r+b", closefd=False).readinto
-        arrivals = Arrivals.at(self._descriptor, self._waker)
+        arrivals = Arrivals.of(self._descriptor, self._waker)
         with self._kernel.condition:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
@@ -130,10 +130,10 @@ class FuseServer:
                     self._retry()
                     continue
                 try:
-                    if not take(buffer):  # the caller of the request is gone
+                    if not take(buffer):  # the caller is gone
                         continue
                 except OSError as error:
-                    if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
+                    if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted while requests were pending
                         return
                     if error.errno == errno.ENOENT:  # as above
                         continue
@@ -145,12 +145,12 @@ class FuseServer:
             self._close()
 
     def stop(self) -> None:
-        """End `serve`; may be called from any thread, or a signal handler."""
+        """End `serve`.  Any thread or signal handler may call this."""
         self._ended = True
         os.eventfd_write(self._waker, 1)
 
     def _close(self) -> None:
-        os.close(self._descriptor)  # ends every request that waits, with ECONNABORTED
+        os.close(self._descriptor)  # every waiting request ends with ECONNABORTED
         with self._kernel.condition:
             for opened in self._handles.values():
                 if isinstance(opened, OpenFile):
@@ -170,7 +170,7 @@ class FuseServer:
             body = answer(request)
         except OSError as error:
             return wire.refusal(request.unique, error.errno or errno.EIO)
-        except Exception:  # a fault of the simulator's: the caller gets an error, and the next one an answer
+        except Exception:  # a bug of the simulator: this caller gets an error, the next an answer
             import traceback
 
             traceback.print_exc(file=sys.stderr)
@@ -185,18 +185,18 @@ class FuseServer:
         try:
             os.write(self._descriptor, message)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENODEV):  # nobody waits for it any more
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # nobody waits for it now
                 raise
 
     # names
 
     def _entry(self, parent: int, name: str) -> bytes:
-        found = self._nodes.look_up(parent, name)
-        if found is None:
+        number = self._nodes.look_up(parent, name)
+        if number is None:
             raise refuse(errno.ENOENT)
         seconds = 0 if self._nodes.changes(parent) or is_apart(name) else _LASTING
-        self._splices.before_attributes(found)
-        return wire.entry(found, self._attributes(found), seconds, self._lasting(found))
+        self._splices.before_attributes(number)
+        return wire.entry(number, self._attributes(number), seconds, self._lasting(number))
 
     def _attributes(self, number: int) -> wire.Attributes:
         node = self._nodes.node(number)
@@ -205,7 +205,7 @@ class FuseServer:
         return wire.Attributes(self._nodes.inode(number), kind | mode, node.links, uid, gid, self._started)
 
     def _lasting(self, number: int) -> int:
-        # at SEEK_END the kernel must ask, with the handle, and can be refused: news of the size make it
+        # at SEEK_END the kernel must ask, so that it can be refused; a notice of the size makes it ask
         keeps = self._minor >= _SIZE_ALONE and self._nodes.stays(number) and not self._splices.is_asked(number)
         is_kept = self._nodes.path(number) not in self._changed and (keeps or self._nodes.is_dir(number))
         return _LASTING if is_kept else 0
@@ -234,7 +234,7 @@ class FuseServer:
         if (mode, uid, gid) != (stat.S_IMODE(now.mode), now.uid, now.gid):
             self._changed[self._nodes.path(request.node)] = (mode, uid, gid)
         self._splices.mark_stale(request.node)
-        return wire.attributes_reply(self._attributes(request.node), 0)  # truncate(2) is taken and does nothing
+        return wire.attributes_reply(self._attributes(request.node), 0)  # truncate(2) is accepted, without effect
 
     def _directory(self, number: int) -> DirNode:
         node = self._nodes.node(number)
@@ -256,7 +256,7 @@ class FuseServer:
 
     def _init(self, request: FuseRequest) -> bytes:
         _, self._minor, _, offered = wire.INIT_IN.unpack_from(request.body)
-        return wire.init_reply(offered, _WANTED)
+        return wire.init_reply(offered, _REQUESTED)
 
     def _forget(self, request: FuseRequest) -> None:
         if request.opcode == Opcode.FORGET:
@@ -273,13 +273,13 @@ class FuseServer:
         handle, offset, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
         entries = self._handles[handle]
         assert isinstance(entries, list)
-        if offset == 0:  # also after rewinddir(3): what is there by now
+        if offset == 0:  # also after rewinddir(3): list the current entries
             directory = self._directory(request.node)
             entries[:] = [(1, ".", True), (2, "..", True)]
             for name in directory.names():
-                found = directory.lookup(name)
-                if found is not None:
-                    entries.append((len(entries) + 1, name, found.is_dir))
+                node = directory.lookup(name)
+                if node is not None:
+                    entries.append((len(entries) + 1, name, node.is_dir))
         return wire.directory(entries[offset:], size)
 
     # open files
@@ -300,12 +300,12 @@ class FuseServer:
         if self._seen is not None:
             self._seen(request.pid, self._nodes.path(request.node))
         opened = self._nodes.node(request.node).open(flags)
-        if flags & os.O_DIRECT:  # after the open, as do_dentry_open() in fs/open.c
+        if flags & os.O_DIRECT:  # after the open, like do_dentry_open() in fs/open.c
             opened.release()
             raise refuse(errno.EINVAL)
         how = _DIRECT
         if opened.seek is Seek.NONE:
-            how |= _UNSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
+            how |= _UNSEEKABLE  # not STREAM: saved_cmdlines_size still has a position
         if opened.readable or opened.seek in _ENDLESS:
             self._splices.opened(request.node, appends=bool(flags & os.O_APPEND))
         return wire.opened(self._keep(opened), how)
@@ -347,9 +347,9 @@ class FuseServer:
         if opened.seek is Seek.NONE:  # trace_marker: the entry carries the writer's name
             self._kernel.writer = caller(request.pid)
         start = wire.TRANSFER_IN.size
-        at = self._positions.begin(handle, position)
-        written = opened.write(bytes(request.body[start : start + size]), at)
-        self._positions.end(handle, position, written, opened.after_write(at, written))
+        begin = self._positions.begin(handle, position)
+        written = opened.write(bytes(request.body[start : start + size]), begin)
+        self._positions.end(handle, position, written, opened.after_write(begin, written))
         return wire.TWO_WORDS.pack(written, 0)
 
     def _poll(self, request: FuseRequest) -> bytes:
@@ -359,7 +359,7 @@ class FuseServer:
         return self._polls.answer(opened, poll_handle, flags)
 
     def _seek(self, request: FuseRequest) -> bytes:
-        """Refuse SEEK_DATA and SEEK_HOLE, for which alone the kernel asks: a file of no bytes has neither."""
+        """Refuse SEEK_DATA and SEEK_HOLE, the only requests here: an empty file has neither."""
         opened = self._file(wire.HANDLE_IN.unpack_from(request.body)[0])
         raise refuse(errno.ENXIO if opened.seek in (Seek.DEFAULT, Seek.GENERIC) else errno.EINVAL)
 
@@ -374,7 +374,7 @@ class FuseServer:
                 return
 
     def _retry(self) -> None:
-        """Data may have come: answer the reads that wait, and notify the kernel of files that it polls."""
+        """Answer waiting reads for which data has come, and notify the kernel of the files that it polls."""
         messages: list[bytes] = []
         with self._kernel.condition:
             waiting, self._parked = self._parked, []
@@ -395,5 +395,5 @@ class FuseServer:
 
 
 def _no_fsync(_: FuseRequest) -> bytes:
-    """Refuse fsync(2): tracefs has it for directories only (vfs_fsync_range() in fs/sync.c)."""
+    """Refuse fsync(2): in tracefs only directories have it (vfs_fsync_range() in fs/sync.c)."""
     raise refuse(errno.EINVAL)

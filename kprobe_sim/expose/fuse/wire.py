@@ -10,15 +10,15 @@ from struct import Struct
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.named_tuple import NamedTuple
 
-MAX_WRITE = 1 << 20  # one write(2) of up to this size arrives whole
-REQUEST_SIZE = MAX_WRITE + PAGE_SIZE  # what one read of /dev/fuse must have room for
+MAX_WRITE = 1 << 20  # one write(2) of up to this size arrives in one request
+REQUEST_SIZE = MAX_WRITE + PAGE_SIZE  # the room that one read of /dev/fuse needs
 UNKNOWN_INODE = 0xFFFFFFFF  # a directory entry that the kernel hasn't looked up yet
 
 _VERSION = (7, 31)
 
 
 class Opcode:
-    """What a request asks: plain numbers, as each start would wait for enums to be made of these."""
+    """What a request asks.  Plain numbers: each start would wait while enums are made."""
 
     LOOKUP = 1
     FORGET = 2
@@ -54,8 +54,8 @@ class Opcode:
     LSEEK = 46
 
 
-# as a directory without that operation answers, <fs/namei.c>; all others get ENOSYS, as those of extended attributes,
-# for which open(2) with O_TRUNC asks: the kernel makes EOPNOTSUPP of it and doesn't ask again
+# what a directory without that operation returns (fs/namei.c).  All others get ENOSYS, also those for extended
+# attributes, which open(2) with O_TRUNC sends: the kernel turns it into EOPNOTSUPP and doesn't ask again
 NOT_MADE: dict[int, int] = {
     Opcode.CREATE: errno.EACCES,
     Opcode.MKNOD: errno.EPERM,
@@ -70,9 +70,9 @@ NOT_MADE: dict[int, int] = {
 
 
 class InitFlag:
-    """What both sides can do."""
+    """What kernel and server agree on."""
 
-    ATOMIC_O_TRUNC = 1 << 3  # O_TRUNC comes with the open, so that the open can refuse it
+    ATOMIC_O_TRUNC = 1 << 3  # O_TRUNC comes with the open, which can refuse it
     BIG_WRITES = 1 << 5
     PARALLEL_DIROPS = 1 << 18
     MAX_PAGES = 1 << 22
@@ -81,14 +81,14 @@ class InitFlag:
 class OpenFlag:
     """How the kernel treats an open file."""
 
-    DIRECT_IO = 1 << 0  # every read and write comes here, whatever the size in stat says
+    DIRECT_IO = 1 << 0  # every read and write comes here, whatever size stat shows
     NONSEEKABLE = 1 << 2
     STREAM = 1 << 4
     NOFLUSH = 1 << 5
 
 
-READ_LOCKOWNER = 2  # read(2) sets it; a read without it is for the page cache, so for splice, sendfile or mmap
-GETATTR_FH = 1  # getattr for an open file: the kernel asks so for SEEK_END only
+READ_LOCKOWNER = 2  # read(2) sets it; a read without it fills the page cache, for splice, sendfile or mmap
+GETATTR_FH = 1  # getattr for an open file, which the kernel sends only at SEEK_END
 POLL_SCHEDULE_NOTIFY = 1
 SETATTR_MODE, SETATTR_UID, SETATTR_GID = 1, 2, 4
 
@@ -106,7 +106,7 @@ _OPEN_OUT = Struct("<QII")
 
 INIT_IN = Struct("<IIII")
 OPEN_IN = Struct("<II")
-TRANSFER_IN = Struct("<QQIIQII")  # read and write: handle, offset, size, flags of it, lock owner, file flags, padding
+TRANSFER_IN = Struct("<QQIIQII")  # read and write: handle, offset, size, its flags, lock owner, file flags, padding
 HANDLE_IN = Struct("<Q")
 GETATTR_IN = Struct("<IIQ")
 SETATTR_IN = Struct("<IIQQQQQQIIIIIIII")
@@ -121,7 +121,7 @@ TWO_WORDS = Struct("<II")  # write_out and poll_out: a number and padding
 
 
 class FuseRequest(NamedTuple):
-    """One request: what it asks of which node, for whom (the pid as the mounting pid namespace has it)."""
+    """One request: the operation, the node, and the caller's pid in the pid namespace that mounted."""
 
     opcode: int
     unique: int
@@ -131,7 +131,7 @@ class FuseRequest(NamedTuple):
 
     @classmethod
     def parse(cls, message: memoryview) -> FuseRequest:
-        """Read the message that a buffer begins with; the body is a view on it."""
+        """Read the message at the start of a buffer; the body is a view of it."""
         length, opcode, unique, node, pid = _IN_HEADER.unpack_from(message)
         return cls(opcode, unique, node, pid, message[_HEADED:length])
 
@@ -151,7 +151,7 @@ class Attributes(NamedTuple):
     time: float
 
 
-@lru_cache  # the kernel asks again for those of a file that it has opened or written
+@lru_cache  # the kernel asks again after it opened or wrote a file
 def _packed(shown: Attributes) -> bytes:
     seconds = int(shown.time)
     nanoseconds = int((shown.time - seconds) * 1e9)
@@ -170,25 +170,25 @@ def refusal(unique: int, number: int) -> bytes:
 
 
 def poll_notice(poll_handle: int) -> bytes:
-    """Return the message that lets the kernel ask again what a polled file is ready for."""
+    """Return the message that makes the kernel ask again what a polled file is ready for."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + 8, 1, 0) + HANDLE_IN.pack(poll_handle)
 
 
 def store_notice(node: int, offset: int, data: bytes) -> bytes:
-    """Return the message that puts data into the page cache, and makes the file as long as that takes."""
+    """Return the message that puts data into the page cache, and extends the file to hold it."""
     body = _STORE_OUT.pack(node, offset, len(data), 0) + data
     return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 4, 0) + body
 
 
 def invalid_notice(node: int, offset: int, length: int) -> bytes:
-    """Return the message that takes a part of a file out of the page cache."""
+    """Return the message that drops a part of a file from the page cache."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + _INVALID_OUT.size, 2, 0) + _INVALID_OUT.pack(node, offset, length)
 
 
-def init_reply(offered: int, wanted: int) -> bytes:
+def init_reply(offered: int, requested: int) -> bytes:
     """Return the body that answers INIT."""
     pages = MAX_WRITE // PAGE_SIZE
-    return _INIT_OUT.pack(*_VERSION, 0, offered & wanted, 16, 12, MAX_WRITE, 1, pages, 0, 0, *[0] * 7)
+    return _INIT_OUT.pack(*_VERSION, 0, offered & requested, 16, 12, MAX_WRITE, 1, pages, 0, 0, *[0] * 7)
 
 
 def entry(node: int, attributes: Attributes, entry_seconds: int, attribute_seconds: int) -> bytes:
@@ -212,16 +212,16 @@ def statfs() -> bytes:
 
 
 def directory(entries: Iterable[tuple[int, str, bool]], size: int) -> bytes:
-    """Return as many directory entries (next offset, name, is it a directory) as fit into `size` bytes."""
-    found = bytearray()
+    """Return the first directory entries (next offset, name, is it a directory), as many as fit into `size` bytes."""
+    records = bytearray()
     for following, name, is_dir in entries:
         encoded = name.encode("utf-8", "surrogateescape")
         record = _DIRENT.pack(UNKNOWN_INODE, following, len(encoded), 4 if is_dir else 8) + encoded
         record += bytes(-len(record) % 8)
-        if len(found) + len(record) > size:
+        if len(records) + len(record) > size:
             break
-        found += record
-    return bytes(found)
+        records += record
+    return bytes(records)
 
 
 def forgotten(body: memoryview) -> Iterator[tuple[int, int]]:

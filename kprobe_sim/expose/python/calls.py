@@ -1,4 +1,4 @@
-"""The functions of `os` for simulated paths and descriptors; calls for any other go to the originals."""
+"""The functions of `os` for simulated paths and descriptors; all other calls go to the originals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kprobe_sim.expose.python.descriptors import Description
-from kprobe_sim.expose.python.entries import DirectoryEntry, Entries
+from kprobe_sim.expose.python.entries import DirectoryEntries, DirectoryEntry
 from kprobe_sim.expose.python.machine import normal
 from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
@@ -22,13 +22,13 @@ _DEVICE = 0x0C
 
 
 class Calls(Paths):
-    """The patched functions; each method has the name of the function of `os` that it replaces."""
+    """The patched functions; each method is named after the function of `os` that it replaces."""
 
     # files
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         try:
-            found = self.find(path, dir_fd)
+            file = self.find(path, dir_fd)
         except FileNotFoundError:
             if not flags & os.O_CREAT:
                 raise
@@ -37,13 +37,13 @@ class Calls(Paths):
             except OSError as error:
                 raise self.named(error, path) from None
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
-        if found is None:
+        if file is None:
             return self._original["open"](self.elsewhere(path), flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
-        return self.open_node(path, found, flags)
+        return self.open_node(path, file, flags)
 
-    def open_node(self, path: Any, found: tuple[str, Node], flags: int) -> int:
-        """Open a node that `find` returned, with its absolute path, for `path`."""
-        absolute, node = found
+    def open_node(self, path: Any, file: tuple[str, Node], flags: int) -> int:
+        """Open `file`, the absolute path and node that `find` returned for `path`."""
+        absolute, node = file
         try:
             if flags & os.O_CREAT and flags & os.O_EXCL:
                 raise refuse(errno.EEXIST)
@@ -156,10 +156,10 @@ class Calls(Paths):
         if isinstance(path, int):
             self.ftruncate(path, length)
             return
-        found = self.find(path)
-        if found is None:
+        file = self.find(path)
+        if file is None:
             self._original["truncate"](self.elsewhere(path), length)
-        elif found[1].is_dir:
+        elif file[1].is_dir:
             raise self.named(refuse(errno.EISDIR), path)
 
     # attributes and listings
@@ -167,26 +167,26 @@ class Calls(Paths):
     def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         if follow_symlinks and is_elsewhere(path):
             return self._original["stat"](path)  # type: ignore[no-any-return]
-        found = self.find(path, dir_fd)
-        if found is None:
+        file = self.find(path, dir_fd)
+        if file is None:
             options: dict[str, Any] = {"dir_fd": dir_fd} if dir_fd is not None else {}
             if not follow_symlinks:
                 options["follow_symlinks"] = False
             return self._original["stat"](self.elsewhere(path), **options)  # type: ignore[no-any-return]
-        return self._status(*found)
+        return self._status(*file)
 
     def lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
-        found = self.find(path, dir_fd)
-        if found is None:
+        file = self.find(path, dir_fd)
+        if file is None:
             return self._original["lstat"](self.elsewhere(path), dir_fd=dir_fd)  # type: ignore[no-any-return]
-        return self._status(*found)
+        return self._status(*file)
 
     def fstat(self, fd: int) -> os.stat_result:
         held = self._table.get(fd)
         return self._original["fstat"](fd) if held is None else self._status(held.path, held.node)
 
     def _birth(self, node: Node) -> int:
-        """Return a number that distinguishes a directory from an earlier one of the same name."""
+        """Return a number that tells a directory from an earlier one of the same name."""
         if node.identity is None:
             return 0
         number = self._births.get(node.identity)
@@ -224,22 +224,22 @@ class Calls(Paths):
         follow_symlinks: bool = True,
     ) -> bool:
         try:
-            found = self.find(path, dir_fd)
+            file = self.find(path, dir_fd)
         except OSError:
             return False
-        if found is None:
+        if file is None:
             return self._original["access"](  # type: ignore[no-any-return]
                 self.elsewhere(path), mode, dir_fd=dir_fd, effective_ids=effective_ids, follow_symlinks=follow_symlinks
             )
-        return not mode & os.X_OK or found[1].is_dir  # root may read and write everything
+        return not mode & os.X_OK or file[1].is_dir  # root may read and write any file
 
     def listdir(self, path: Any = ".") -> list[Any]:
-        found = self.find(path)
-        if found is None:
+        file = self.find(path)
+        if file is None:
             names: list[Any] = self._original["listdir"](self.elsewhere(path))
             extra = self._extra(path)
             return names + [name for name in _like(path, extra) if name not in names]
-        return _like(path, self._names(found[1], path))
+        return _like(path, self._names(file[1], path))
 
     def _names(self, node: Node, path: Any) -> list[str]:
         if not isinstance(node, DirNode):
@@ -249,13 +249,13 @@ class Calls(Paths):
 
     def scandir(self, path: Any = ".") -> Any:
         path = "." if path is None else path
-        found = self.find(path)
-        if found is not None:
-            shown = found[0] if isinstance(path, int) else os.fspath(path)
-            return Entries(DirectoryEntry(self, shown, name) for name in self._names(found[1], path))
+        file = self.find(path)
+        if file is not None:
+            shown = file[0] if isinstance(path, int) else os.fspath(path)
+            return DirectoryEntries(DirectoryEntry(self, shown, name) for name in self._names(file[1], path))
         extra = self._extra(path)
         entries = self._original["scandir"](self.elsewhere(path))
-        return entries if not extra else Entries(self._with(entries, os.fspath(path), extra))
+        return entries if not extra else DirectoryEntries(self._with(entries, os.fspath(path), extra))
 
     def _extra(self, path: Any) -> list[str]:
         return [] if isinstance(path, int) else self._machine.extra(normal(os.fsdecode(path) or "."))
@@ -289,12 +289,12 @@ class Calls(Paths):
                 raise refuse(errno.EEXIST if call == "mkdir" else errno.EBUSY)
             if parent is not None:
                 with self._kernel.condition:
-                    found = parent[0].lookup(parent[1])
-                    if call == "mkdir" and found is not None:
+                    node = parent[0].lookup(parent[1])
+                    if call == "mkdir" and node is not None:
                         raise refuse(errno.EEXIST)
-                    if call == "rmdir" and found is None:
+                    if call == "rmdir" and node is None:
                         raise refuse(errno.ENOENT)
-                    if call == "rmdir" and found is not None and not found.is_dir:
+                    if call == "rmdir" and node is not None and not node.is_dir:
                         raise refuse(errno.ENOTDIR)
                     change(*parent)
                     notify(self._kernel.listener, call, normal(str(self.absolute(path, dir_fd))))
@@ -306,21 +306,21 @@ class Calls(Paths):
     # attributes
 
     def chmod(self, path: Any, mode: int, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
-        found = self.find(path, dir_fd)
-        if found is None:
+        file = self.find(path, dir_fd)
+        if file is None:
             self._original["chmod"](self.elsewhere(path), mode, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
             return
-        status = self._status(*found)
-        self._changed[found[0]] = (mode & 0o7777, status.st_uid, status.st_gid)
+        status = self._status(*file)
+        self._changed[file[0]] = (mode & 0o7777, status.st_uid, status.st_gid)
 
     def chown(self, path: Any, uid: int, gid: int, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
-        found = self.find(path, dir_fd)
-        if found is None:
+        file = self.find(path, dir_fd)
+        if file is None:
             self._original["chown"](self.elsewhere(path), uid, gid, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
             return
-        status = self._status(*found)
+        status = self._status(*file)
         owner = (status.st_uid if uid == -1 else uid, status.st_gid if gid == -1 else gid)
-        self._changed[found[0]] = (stat.S_IMODE(status.st_mode), *owner)
+        self._changed[file[0]] = (stat.S_IMODE(status.st_mode), *owner)
 
     def fchmod(self, fd: int, mode: int) -> None:
         self.chmod(fd, mode) if fd in self._table else self._original["fchmod"](fd, mode)
@@ -329,14 +329,14 @@ class Calls(Paths):
         self.chown(fd, uid, gid) if fd in self._table else self._original["fchown"](fd, uid, gid)
 
     def descriptor(self, fd: int) -> Description | None:
-        """Return the open file of a descriptor; None if it isn't the simulator's."""
+        """Return the open file of a descriptor; None if the descriptor isn't the simulator's."""
         return self._table.get(fd)
 
 
 def _each(buffers: Any, transfer: Callable[[Any], int]) -> int:
-    """Read or write the buffers one by one, as the kernel does with files without an iterator (do_loop_readv_writev).
+    """Read or write the buffers one by one, as the kernel does for files without an iterator (do_loop_readv_writev).
 
-    Empty buffers are skipped.  The first that is transferred in part, or refused, ends it; those before it count.
+    Empty buffers are skipped.  A buffer transferred only in part, or refused, ends the call; those before it count.
     """
     total = 0
     for buffer in buffers:
@@ -363,6 +363,6 @@ def _read_into(buffer: Any, read: Callable[[int], bytes]) -> int:
 
 
 def _like(path: Any, names: list[str]) -> list[Any]:
-    """Return the names as bytes if the path is bytes."""
-    asked = path if isinstance(path, int) else os.fspath(path)
-    return [os.fsencode(name) for name in names] if isinstance(asked, bytes) else names
+    """Return the names, as bytes if the path is bytes."""
+    shown = path if isinstance(path, int) else os.fspath(path)
+    return [os.fsencode(name) for name in names] if isinstance(shown, bytes) else names

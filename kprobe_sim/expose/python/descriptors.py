@@ -1,8 +1,8 @@
 """Open files of patched Python: descriptions behind real file descriptors.
 
-The descriptor is an eventfd.  So no other file has its number, select, poll and epoll work on it (it is readable just
+The descriptor is an eventfd.  So no other file gets its number, select, poll and epoll work on it (it is readable just
 when the simulated file is), and O_NONBLOCK takes effect however it is set.  Code that bypasses the patches fails on it
-instead of reading another file.
+and can't read another file instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOEXEC, _NONBLOCK = os.EFD_CLOEXEC, os.EFD_NONBLOCK
 
 
 class Description:
-    """One open file description, which duplicated descriptors share; `patience` limits how long its reads wait."""
+    """One open file description, shared by duplicated descriptors; `patience` limits how long its reads wait."""
 
     def __init__(
         self, kernel: SimulatedKernel, path: str, node: Node, flags: int, patience: Patience | None = None
@@ -43,7 +43,7 @@ class Description:
         self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
         self._unsubscribe: Callable[[], None] | None = None
         self.opened: OpenFile | None = None if isinstance(node, DirNode) else node.open(flags)
-        self._waits = self.opened is not None and self.opened.seek is Seek.NONE  # its reads may have to
+        self._waits = self.opened is not None and self.opened.seek is Seek.NONE  # whether its reads may wait
         self._signalled = self.opened is None or bool(self.opened.poll() & select.POLLIN)
         try:
             self.descriptor = REAL.eventfd(self._signalled, _CLOEXEC | (_NONBLOCK if flags & os.O_NONBLOCK else 0))
@@ -55,7 +55,7 @@ class Description:
             self._unsubscribe = kernel.machine.subscribe(self.show_news)
 
     def show_state(self) -> None:
-        """Make the descriptor readable as the file is; called with the kernel's lock held."""
+        """Make the descriptor as readable as the file; call with the kernel's lock held."""
         readable = self.opened is None or bool(self.opened.poll() & select.POLLIN)
         if readable != self._signalled and self.references >= 0:
             if readable:
@@ -65,14 +65,14 @@ class Description:
             self._signalled = readable
 
     def show_news(self) -> None:
-        """Do it when data has come: an edge-triggered epoll wakes again even if earlier data wasn't read."""
-        was = self._signalled
+        """Show that data has come: an edge-triggered epoll wakes again even if earlier data wasn't read."""
+        was_readable = self._signalled
         self.show_state()
-        if was and self._signalled and self.references >= 0:
+        if was_readable and self._signalled and self.references >= 0:
             REAL.write(self.descriptor, _ONE)
 
     def file(self, *, reading: bool = False, writing: bool = False) -> OpenFile:
-        """Return the open file; EISDIR for a directory, EBADF if it was opened for the other direction."""
+        """Return the open file.  Raises EISDIR for a directory, EBADF if it was opened for the other direction."""
         opened = self.opened
         if opened is None:  # a directory, or closed while another thread waited
             raise refuse(errno.EISDIR if reading and self.node.is_dir else errno.EBADF)
@@ -81,7 +81,7 @@ class Description:
         return opened
 
     def read(self, descriptor: int, size: int, position: int | None = None) -> bytes:
-        """Read at a position, or where the last read ended; wait for data unless O_NONBLOCK is set."""
+        """Read at a position, or from where the last read ended; wait for data unless O_NONBLOCK is set."""
         if self._waits:
             return self._wait_and_read(descriptor, size, position)
         opened = self.file(reading=True)
@@ -112,7 +112,7 @@ class Description:
                     if not blocks:
                         raise
                     if self._patience is None:
-                        condition.wait()  # a signal's handler may raise out of here
+                        condition.wait()  # a signal handler may raise here
                     else:
                         self._patience.wait(condition, self._kernel.tracefs, self.path)
                     waited = True
@@ -122,7 +122,7 @@ class Description:
                 return data
 
     def write(self, data: bytes, position: int | None = None) -> int:
-        """Write, as one write(2)."""
+        """Write like one write(2)."""
         opened = self.file(writing=True)
         if position is not None and self._waits:
             raise refuse(errno.ESPIPE)
@@ -140,11 +140,11 @@ class Description:
             self._release()
 
     def lseek(self, offset: int, whence: int) -> int:
-        """Move the position as lseek(2) of this kind of file does."""
+        """Move the position like lseek(2) on this kind of file."""
         if self.opened is None:
             raise refuse(errno.EINVAL)
         if not (offset or whence != os.SEEK_CUR or self.position or self._waits):
-            return 0  # the layers of io ask this again and again
+            return 0  # the layers of io ask often
         self._acquire()
         try:
             self.position = self.opened.lseek(self.position, offset, whence)
@@ -174,13 +174,13 @@ class Description:
 class Descriptors:
     """The descriptors of this process that stand for simulated files.
 
-    Any thread that reads them may wait as long as the one that made this.
+    Any thread that reads them may wait as long as the thread that made this object.
     """
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
         self.patience = patience()
-        self.is_over = False  # the numbers may belong to other files now
+        self.is_over = False  # the numbers may now belong to other files
         self._lock = threading.Lock()
         self.table: dict[int, Description] = {}
 
@@ -200,7 +200,7 @@ class Descriptors:
         return description.descriptor
 
     def duplicate(self, descriptor: int, duplicate: int) -> int:
-        """Let a real duplicate of a descriptor stand for the same file."""
+        """Make the real duplicate of a descriptor stand for the same file."""
         description = self.table[descriptor]
         with self._lock:
             description.references += 1
@@ -208,7 +208,7 @@ class Descriptors:
         return duplicate
 
     def forget(self, descriptor: int) -> None:
-        """Forget a descriptor that was closed, or that stands for another file now."""
+        """Forget a descriptor that was closed, or that now stands for another file."""
         description = self.table.pop(descriptor, None)
         if description is not None:
             description.close()
@@ -216,7 +216,7 @@ class Descriptors:
                 description.descriptor = next(number for number, other in self.table.items() if other is description)
 
     def close_all(self) -> None:
-        """Close what is still open."""
+        """Close all that are still open."""
         for descriptor in list(self.table):
             self.forget(descriptor)
             REAL.close(descriptor)

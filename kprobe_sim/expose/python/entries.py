@@ -14,7 +14,7 @@ class _Stat(Protocol):
 
 
 class DirectoryEntry:
-    """What os.scandir() yields: the counterpart of os.DirEntry; its name is bytes if the directory's is."""
+    """The counterpart of os.DirEntry, which os.scandir() yields; its name is bytes if the directory's is."""
 
     def __init__(self, calls: _Stat, directory: str | bytes, name: str) -> None:
         self.name: str | bytes = name
@@ -51,7 +51,7 @@ class DirectoryEntry:
         return f"<DirEntry {self.name!r}>"
 
 
-class Entries:
+class DirectoryEntries:
     """What os.scandir() returns: an iterator that can be closed."""
 
     def __init__(self, entries: Iterator[Any]) -> None:
@@ -66,7 +66,7 @@ class Entries:
     def close(self) -> None:
         self._entries = iter(())
 
-    def __enter__(self) -> Entries:
+    def __enter__(self) -> DirectoryEntries:
         return self
 
     def __exit__(self, *_: object) -> None:

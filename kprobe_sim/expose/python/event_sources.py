@@ -1,4 +1,4 @@
-"""/sys/bus/event_source/devices: the PMUs that a kernel has on any processor.
+"""/sys/bus/event_source/devices: the PMUs that a kernel has on every processor.
 
 Source: guests of 5.10 to 7.3; tests/conformance/test_sysctls.py.
 """
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
 _FIXED = {"software": 1, "tracepoint": 2, "breakpoint": 5}  # PERF_TYPE_* of perf_event_open(2)
-_FIRST_DYNAMIC = 6  # PERF_TYPE_MAX: PMUs get the types from here on as they are registered
+_FIRST_DYNAMIC = 6  # PERF_TYPE_MAX: PMUs get the next types in the order of their registration
 
 
 def event_sources(kernel: SimulatedKernel) -> Directory:
-    """Return the directory, with a directory for each PMU."""
+    """Return the directory, which has a directory for each PMU."""
 
     def pmus() -> dict[str, Node]:
         gates = kernel.gates

@@ -1,4 +1,4 @@
-"""A whole fake machine in pyfakefs' `fs`: files that the simulator doesn't provide, and the patches that `fs` needs.
+"""A complete fake machine in pyfakefs' `fs`: files that the simulator doesn't provide, and the patches that `fs` needs.
 
 The simulated paths stay out of `fs`: pyfakefs keeps files as byte strings, and a tracefs file isn't one.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
 _PROFILES = str(PROFILES)
-LATE = (  # what a kernel imports when it needs it
+LATE = (  # modules that a kernel imports only when it needs them
     "builds.portable.cache",
     "builds.portable.directory",
     "builds.portable.installed",
@@ -71,9 +71,9 @@ def paused(fs: Any) -> Iterator[None]:
 
 
 def load(kernel: SimulatedKernel) -> None:
-    """Let the kernel read now what it would otherwise read from the disk when it first needs it.
+    """Make the kernel read now what it would otherwise read from disk at its first use.
 
-    A module imported within `fs` is forgotten with it, and imported again later: its classes would then differ from
+    A module imported within `fs` is forgotten with `fs` and imported again later; its classes would then differ from
     those that this kernel knows.
     """
     for name in LATE:
@@ -85,7 +85,7 @@ def load(kernel: SimulatedKernel) -> None:
 
 
 def populate(fs: Any, kernel: SimulatedKernel) -> None:
-    """Make the files of /proc that identify the machine, and directories for configuration, locks and logs."""
+    """Make the /proc files that identify the machine, and directories for configuration, locks and logs."""
     for directory in _DIRECTORIES:
         if not fs.exists(directory):
             fs.create_dir(directory)
@@ -102,18 +102,18 @@ def populate(fs: Any, kernel: SimulatedKernel) -> None:
             fs.create_file(path, contents=text.rstrip("\n") + "\n", st_mode=0o100444)
     for directory in (_PROFILES, str(profile.path)):
         if not fs.exists(directory):
-            fs.add_real_directory(directory)  # the simulator's own data, which it reads when it first needs it
+            fs.add_real_directory(directory)  # the simulator's data, read at its first use
 
 
 def patch(set_: Callable[[Any, str, Any], None], opener: Any, calls: Calls, fs: Any) -> None:
-    """Patch the parts of pyfakefs that don't use `os`: os.path, and opening by Path."""
+    """Patch the parts of pyfakefs that don't use `os`: os.path, and Path.open()."""
     for module in {id(module): module for module in _path_modules(fs)}.values():
         for name, ours in _path_functions(calls).items():
             set_(module, name, _either(calls, ours, getattr(module, name)))
     import pyfakefs.fake_io
     import pyfakefs.fake_pathlib
 
-    # between the phases of a test pytest's hooks restore pyfakefs' own open(), so what that calls is patched
+    # between a test's phases pytest's hooks restore the open() of pyfakefs, so the patch is on what that calls
     modules: tuple[Any, ...] = (pyfakefs.fake_io, pyfakefs.fake_pathlib)
     for module in modules:
         set_(module, "fake_open", _fake_open(calls, opener, module.fake_open))

@@ -1,4 +1,4 @@
-"""Errors for what patched Python doesn't cover, where Python's audit events reveal it."""
+"""Errors for calls that the patches don't cover, where Python's audit events reveal them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FORKED = f"a forked process has only a copy of the simulated machine, which no o
 
 
 class NotCovered(RuntimeError):
-    """An operation would reach the machine's own tracefs, or none, where the simulated one was meant."""
+    """An operation meant for the simulated tracefs would reach this machine's, or none."""
 
 
 class Patched(Protocol):
-    """What the guard needs of the patches in place."""
+    """What the guard needs of the patches."""
 
     @property
     def in_simulated_directory(self) -> bool: ...
@@ -36,7 +36,7 @@ class Patched(Protocol):
 
 
 class Guard:
-    """Watches for calls that bypass the patches while they are in place."""
+    """Watches for calls that bypass the patches while these are in place."""
 
     def __init__(self) -> None:
         self._calls: Patched | None = None
@@ -68,7 +68,7 @@ class Guard:
         if event in _PATH_EVENTS:
             if arguments and _is_in_tracefs(arguments[0]):
                 raise NotCovered(
-                    f"{arguments[0]!r} was opened past the patched functions (by C code, or a function bound before "
+                    f"a call for {arguments[0]!r} bypassed the patched functions (C code, or a function bound before "
                     f"patched() was entered, as by 'from os import open'): {WAY}"
                 )
         elif event in _PROCESS_EVENTS:
@@ -98,7 +98,7 @@ def _mentions_tracefs(argument: Any) -> bool:
 
 
 class Gone(dict[int, Any]):
-    """The open files of another process: looking one up is an error."""
+    """The open files of another process; looking one up is an error."""
 
     def get(self, key: int, default: Any = None) -> Any:
         if key in self:
@@ -106,4 +106,4 @@ class Gone(dict[int, Any]):
         return default
 
 
-GUARD = Guard()  # the only one of this process: an audit hook can't be removed
+GUARD = Guard()  # one for the process: an audit hook can't be removed

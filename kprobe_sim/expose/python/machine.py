@@ -1,4 +1,4 @@
-"""The absolute paths of a simulated machine: its tracefs, and other files that tracing tools read."""
+"""The absolute paths of a simulated machine: its tracefs, and the other files that tracing tools read."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _PROC_AND_SYS = b"proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 
 
 
 class MachineTree:
-    """The nodes of a simulated machine, by absolute path; no other path is the simulator's.
+    """The nodes of a simulated machine by absolute path; all other paths are outside the simulator.
 
-    `other_mounts` returns the lines of /proc/mounts for the other file systems.
+    `other_mounts` returns the lines of /proc/mounts for all other file systems.
     """
 
     def __init__(self, kernel: SimulatedKernel, other_mounts: Callable[[], bytes] = lambda: _PROC_AND_SYS) -> None:
@@ -59,9 +59,9 @@ class MachineTree:
         )
 
     def find(self, path: str) -> Node | None:
-        """Return the node at an absolute path, None if the path isn't the simulated machine's.
+        """Return the node at an absolute path; None if the path is outside the simulator.
 
-        Raises OSError ENOENT or ENOTDIR for a path of the simulator where there is no file.
+        Raises OSError ENOENT or ENOTDIR for a path inside the simulator that has no file.
         """
         path = normal(path)
         for root, node in self._trees:
@@ -76,7 +76,7 @@ class MachineTree:
         return None
 
     def extra(self, path: str) -> list[str]:
-        """Return the names that the simulated machine adds to a directory of the real one."""
+        """Return the names that the simulated machine adds to a real directory."""
         known = (*(root for root, _ in self._trees), *self._kernel.sysctls)
         names = {posixpath.basename(root) for root in known if posixpath.dirname(root) == path}
         if path == "/proc":
@@ -106,7 +106,7 @@ class MachineTree:
         return self._symbols[1]
 
     def _probe_list(self) -> bytes:
-        """Return the text of kprobes/list, as report_probe() of kernel/kprobes.c makes it."""
+        """Return the text of kprobes/list (report_probe() in kernel/kprobes.c)."""
         lines = []
         probes: dict[DynamicEvent, list[Kprobe]] = {event: [] for event in self._kernel.events.named.values()}
         for probe in self._kernel.probes.kprobes.probes():
@@ -137,7 +137,7 @@ def normal(path: str) -> str:
 
 
 def walk(node: Node, path: str) -> Node:
-    """Return the node at a path below another; OSError ENOENT or ENOTDIR."""
+    """Return the node at a path below another node.  Raises OSError ENOENT or ENOTDIR."""
     if path and "/" not in path and isinstance(node, DirNode):
         entry = node.lookup(path)
         if entry is None:

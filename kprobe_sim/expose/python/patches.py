@@ -1,15 +1,15 @@
-"""The simulator for Python code of this process that opens /sys/kernel/tracing itself.
+"""The simulator for Python code of this process that itself opens /sys/kernel/tracing.
 
     with patched(SimulatedKernel("6.1")) as kernel:
         with open("/sys/kernel/tracing/kprobe_events", "a") as file: ...
 
-Within the block open(), io, os, pathlib, shutil, glob, select and whatever uses them see the simulated machine's files:
+Within the block, open(), io, os, pathlib, shutil, glob, select and all that use them see the simulated machine's files:
 its tracefs at /sys/kernel/tracing and /sys/kernel/debug/tracing, /sys/kernel/debug/kprobes, /proc/mounts,
-/proc/kallsyms and /proc/PID of its tasks.  All other files are this machine's, or those of pyfakefs' `fs` if the block
-is entered within it.
+/proc/kallsyms and /proc/PID of its tasks.  All other files are this machine's, or pyfakefs' if the block is entered
+within its `fs`.
 
-Not covered: other processes, C code, and functions that were bound before (`from os import open`).  Where Python can
-tell, they fail with `NotCovered`, which names what covers them: `kprobe-sim run`.
+Not covered: other processes, C code, and functions bound earlier (`from os import open`).  Where Python can tell, they
+fail with `NotCovered`, which names what does cover them: `kprobe-sim run`.
 """
 
 from __future__ import annotations
@@ -67,22 +67,22 @@ _COVERED = [name for name in dir(Calls) if not name.startswith("_") and hasattr(
 
 @contextmanager
 def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[SimulatedKernel]:
-    """Let this process see a simulated machine's files: those of a kernel, or of a new one by its name ("6.1").
+    """Let this process see the files of a simulated kernel, or of a new one by its name ("6.1").
 
     `fs` is pyfakefs' fake file system, if one is in use: the machine's other files are made in it (see `fakefs`).  Make
-    the kernel before `fs`, or give its name.  Raises RuntimeError if a block is open already, ValueError for a name
-    that no profile has.
+    the kernel before `fs`, or give its name.  Raises RuntimeError if a block is already open, ValueError for a name
+    without a profile.
     """
     os_module: Any = sys.modules["os"]
     if fs is not None:
         fs.pause()
-        try:  # modules imported within `fs` use its files, and are forgotten by now: import them with the real ones
+        try:  # modules imported within `fs` use its files and are forgotten later: import them outside
             import_module("kprobe_sim.kernel.simulated")
             fakefs = import_module("kprobe_sim.expose.python.fakefs")
             again = import_module(__name__).patched
         finally:
             fs.resume()
-        if again is not patched:  # this module was forgotten too
+        if again is not patched:  # this module was forgotten, too
             with again(kernel, fs=fs) as simulated:
                 yield simulated
             return
@@ -126,7 +126,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
 
 
 def _limit_polls(patches: _Patches, calls: Calls, kernel: SimulatedKernel) -> None:
-    """Limit the waits of select, poll and epoll as those of reads, if these have a limit."""
+    """Limit the waits of select, poll and epoll like those of reads, if reads have a limit."""
     if calls.descriptors.patience is not None:
         polls = polling.LimitedWaits(kernel, calls.descriptors.table, calls.descriptors.patience)
         for target, name, function in list(polling.patches(polls)):
@@ -134,7 +134,7 @@ def _limit_polls(patches: _Patches, calls: Calls, kernel: SimulatedKernel) -> No
 
 
 def _bound_by_glob(original: dict[str, Any]) -> Iterator[tuple[type, str, str]]:
-    """Yield the functions of os that glob's classes have bound; pathlib's glob() of Python 3.13 uses these."""
+    """Yield the functions of os that glob's classes hold; pathlib's glob() of Python 3.13 uses them."""
     names = {original[name]: name for name in _COVERED if name in original}
     for owner in vars(glob).values():
         for name, value in vars(owner).items() if isinstance(owner, type) and owner.__module__ == "glob" else ():
@@ -156,7 +156,7 @@ def _other_mounts(real_open: Any) -> bytes:
 
 
 class _Patches:
-    """Attributes that were set, with their old values."""
+    """The patched attributes, with their old values."""
 
     def __init__(self) -> None:
         self._old: list[tuple[Any, str, Any]] = []
@@ -177,7 +177,7 @@ class _Patches:
 
 
 def _same_support(module: Any, original: Any, function: Any) -> Any:
-    """Add the function to os.supports_fd and the like if the original is there."""
+    """Add the function to os.supports_fd and the like where these have the original."""
     for name in ("supports_fd", "supports_dir_fd", "supports_effective_ids", "supports_follow_symlinks"):
         known = getattr(module, name, None)
         if isinstance(known, set) and original in known:
@@ -199,11 +199,11 @@ def _opener(calls: Calls, real_open: Any) -> Any:
         arguments = OpenArguments(mode, buffering, encoding, errors, newline, closefd, opener)
         if not is_elsewhere(file):
             try:
-                found = calls.find(file)
-            except OSError:  # there is no such simulated file: os.open says so
+                simulated = calls.find(file)
+            except OSError:  # no such simulated file: os.open raises the error
                 return open_stream(calls, file, arguments)
-            if found is not None:
-                return open_stream(calls, file, arguments, found)
+            if simulated is not None:
+                return open_stream(calls, file, arguments, simulated)
         return real_open(calls.elsewhere(file), *arguments)
 
     return open
@@ -226,7 +226,7 @@ def _popen(calls: Calls) -> Any:
 
 
 def _file_io(calls: Calls) -> type:
-    """Return a stand-in for io.FileIO, which makes a RawFile for simulated files."""
+    """Return a stand-in for io.FileIO that makes a RawFile for a simulated file."""
     real = io.FileIO
 
     class Meta(type(real)):  # type: ignore[misc]
@@ -282,7 +282,7 @@ def _accepted(calls: Calls, real: Any) -> Any:
 
 
 def _refusals(calls: Calls, original: dict[str, Any]) -> dict[str, Any]:
-    """Return stand-ins for the functions that simulated files don't support, and for those without effect on them."""
+    """Return stand-ins for the functions that simulated files refuse, and for those without effect on them."""
     functions: dict[str, Any] = {}
     tables = ((_REFUSED, _path_refused), (_REFUSED_PAIRS, _pair_refused), (_REFUSED_FILES, _file_refused))
     for table, make in tables:

@@ -1,4 +1,4 @@
-"""The simulated paths of this process, its working directory included."""
+"""The simulated paths of this process, including its working directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BELOW = TRACING + "/"
 
 
 def is_elsewhere(path: Any) -> bool:
-    """Return True for a path far from the simulated ones, as most are, without a lookup in the tree."""
+    """Return True for a path that surely isn't simulated, like most, without a lookup in the tree."""
     return (
         type(path) is str
         and path[:1] == "/"
@@ -36,7 +36,7 @@ def is_elsewhere(path: Any) -> bool:
 
 
 class Paths:
-    """Looks paths up; has the functions of `os` for the working directory; `original` has the unpatched ones."""
+    """Looks up paths, and replaces the working directory functions of `os`; `original` has the unpatched functions."""
 
     def __init__(
         self,
@@ -52,16 +52,14 @@ class Paths:
         self._original = original
         self.descriptors = Descriptors(kernel)
         self._table = self.descriptors.table
-        self._directory: str | None = None  # the working directory, when it is a simulated one
+        self._directory: str | None = None  # the working directory, if it is simulated
         self._changed: dict[str, tuple[int, int, int]] = {}
-        self._births: WeakKeyDictionary[object, int] = (
-            WeakKeyDictionary()
-        )  # numbers of directories that may be made again
+        self._births: WeakKeyDictionary[object, int] = WeakKeyDictionary()  # numbers of directories
         self._numbers = count(1)
         self._time = started
 
     def absolute(self, path: Any, dir_fd: int | None = None) -> str | None:
-        """Return a path as an absolute str; None for a descriptor, or for a path that can't be the simulator's."""
+        """Return a path as an absolute str; None for a descriptor, or a path that can't be simulated."""
         if type(path) is not str:
             if isinstance(path, int):
                 return None
@@ -79,7 +77,7 @@ class Paths:
         return None
 
     def find(self, path: Any, dir_fd: int | None = None) -> tuple[str, Node] | None:
-        """Return (absolute path, node) of a simulated file; None if it isn't the simulator's."""
+        """Return (absolute path, node) of a simulated file; None for any other path."""
         if (
             type(path) is str
             and path.startswith(_BELOW)
@@ -105,7 +103,7 @@ class Paths:
         if not absolute or "\0" in absolute:
             return None
         try:
-            if self._is_forked:  # a thread of the other process may hold the lock
+            if self._is_forked:  # a thread of the parent may hold the lock
                 if self._machine.find(absolute) is not None:
                     raise NotCovered(FORKED)
                 return None
@@ -117,29 +115,29 @@ class Paths:
         return None if node is None else (normal(absolute), node)
 
     def refuse_all(self) -> None:
-        """Refuse everything in a forked process: no other process would see what it does here."""
+        """Refuse everything from now on in a forked process: no other process would see what it does here."""
         self._table = Gone(self._table)
         self._is_forked = True
 
     def inside(self, path: Any, dir_fd: int | None = None) -> bool:
-        """Return True if a path is the simulator's, whether or not the file exists."""
+        """Return whether a path is inside the simulator; the file needn't exist."""
         try:
             return self.find(path, dir_fd) is not None
         except OSError:
             return True
 
     def is_mount_point(self, path: Any) -> bool:
-        """Return True for the directories where tracefs and debugfs are mounted."""
+        """Return whether tracefs or debugfs is mounted at a path."""
         absolute = self.absolute(path)
         return absolute is not None and normal(absolute) in (TRACING, DEBUG, f"{DEBUG}/tracing")
 
     @property
     def in_simulated_directory(self) -> bool:
-        """Whether the working directory is a simulated one."""
+        """Whether the working directory is simulated."""
         return self._directory is not None
 
     def elsewhere(self, path: Any) -> Any:
-        """Return the path for an original function: one relative to a simulated directory is made absolute."""
+        """Return the path for an original function; a path relative to a simulated directory becomes absolute."""
         if self._directory is None or isinstance(path, int):
             return path
         absolute = self.absolute(path)
@@ -160,7 +158,7 @@ class Paths:
         return node, name
 
     def named(self, error: OSError, path: Any, other: Any = None) -> OSError:
-        """Return an error with the path as the caller wrote it."""
+        """Return a copy of the error with the path as the caller wrote it."""
         if other is None:
             return OSError(error.errno, error.strerror, path)
         return OSError(error.errno, error.strerror, path, None, other)
@@ -168,14 +166,14 @@ class Paths:
     # the working directory
 
     def chdir(self, path: Any) -> None:
-        found = self.find(path)
-        if found is None:
+        file = self.find(path)
+        if file is None:
             self._original["chdir"](self.elsewhere(path))
             self._directory = None
-        elif not found[1].is_dir:
+        elif not file[1].is_dir:
             raise self.named(refuse(errno.ENOTDIR), path)
         else:
-            self._directory = found[0]
+            self._directory = file[0]
 
     def fchdir(self, fd: int) -> None:
         if fd in self._table:

@@ -1,6 +1,6 @@
-"""select, poll and epoll on simulated files, within a test's limit; without a limit nothing is patched.
+"""select, poll and epoll on simulated files, within a test's time limit; without a limit nothing is patched.
 
-The descriptors are real, and so are the functions that wait: only their time is counted.
+The descriptors and the functions that wait are real; only the time is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MS = 1000
 
 
 class LimitedWaits:
-    """The waits of this process for simulated and other files, within what is left of a test's patience."""
+    """The waits of this process for simulated and other files, within the time that a test has left."""
 
     def __init__(self, kernel: Any, table: Mapping[int, Description], patience: Patience) -> None:
         self._kernel = kernel
@@ -28,9 +28,9 @@ class LimitedWaits:
         self._patience = patience
 
     def wait(self, descriptors: Iterable[int], seconds: float | None, real: Callable[[float | None], T]) -> T:
-        """Wait as `real` does, for `seconds` (None: for ever) or as long as a test may; then raise.
+        """Wait as `real` does, for `seconds` (None: for ever), but raise when the test's time is up.
 
-        If nothing came `real` returns an empty value, or a tuple of empty values.
+        If nothing is ready, `real` returns an empty value or a tuple of empty values.
         """
         awaited = next((self._table[number] for number in list(descriptors) if number in self._table), None)
         if awaited is None or (seconds is not None and seconds <= 0):
@@ -47,7 +47,7 @@ class LimitedWaits:
 
 
 def patches(polls: LimitedWaits) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what to patch: the functions of select, the names that modules have bound to them, and the selectors."""
+    """Yield the patches: of the functions of select wherever modules have bound them, and of the selectors."""
     ours = {"select": _select(polls), "poll": lambda: _Poll(polls), "epoll": _epoll(polls)}
     real = {name: getattr(select, name) for name in ours if hasattr(select, name)}
     for module in list(sys.modules.values()):
@@ -78,7 +78,7 @@ def _selector(polls: LimitedWaits, real: Any) -> Any:
 
 
 class _Registered:
-    """A real polling object, and the descriptors that are registered with it."""
+    """A real polling object, and the descriptors registered with it."""
 
     def __init__(self, polls: LimitedWaits, real: Any) -> None:
         self._polls = polls

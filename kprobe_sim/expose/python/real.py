@@ -1,6 +1,6 @@
-"""The functions of the real `os`, saved before anything patched it.
+"""The functions of the real `os`, saved before anything patches it.
 
-They are fields of an object because pyfakefs replaces the modules and functions that it finds in modules.
+They are fields of an object because pyfakefs replaces modules and functions that are attributes of modules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 
 class RealCalls(NamedTuple):
-    """What the patches themselves use of the real machine."""
+    """The functions of the real machine that the patches themselves use."""
 
     eventfd: Callable[..., int]
     read: Callable[[int, int], bytes]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kprobe_sim.tree.files.node import Node
 
 _BLOCK_SIZE = 4096  # st_blksize of tracefs
-_LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greater of both
+_LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE of Pythons that use the larger of the two
 _BUFFER_SIZE = max(_BLOCK_SIZE, io.DEFAULT_BUFFER_SIZE) if io.DEFAULT_BUFFER_SIZE >= _LARGE_BUFFERS else _BLOCK_SIZE
 
 Opener = Callable[[Any, int], int]
@@ -48,7 +48,7 @@ class RawFile(io.RawIOBase):
         mode: str = "r",
         closefd: bool = True,
         opener: Opener | None = None,
-        found: tuple[str, Node] | None = None,
+        known: tuple[str, Node] | None = None,
     ) -> None:
         self._calls = calls
         self._seekable: bool | None = None
@@ -63,9 +63,9 @@ class RawFile(io.RawIOBase):
             self._fd = file
         elif not closefd:
             raise ValueError("Cannot use closefd=False with file name")
-        elif opener is None and found is not None:
-            self._fd = calls.open_node(file, found, flags)
-            if not self._appends and not found[1].is_dir:
+        elif opener is None and known is not None:
+            self._fd = calls.open_node(file, known, flags)
+            if not self._appends and not known[1].is_dir:
                 return
         elif opener is None:
             self._fd = calls.open(file, flags, 0o666)
@@ -96,7 +96,7 @@ class RawFile(io.RawIOBase):
 
     @property
     def mode(self) -> str:
-        """The mode as io.FileIO shows it."""
+        """The mode, as io.FileIO shows it."""
         plus = "+" if self._reads and self._writes else ""
         if self._creates:
             return "xb" + plus
@@ -190,7 +190,7 @@ class RawFile(io.RawIOBase):
             super().close()
         finally:
             descriptor, self._fd = self._fd, -1
-            # the end of the patches closed the descriptor, whose number may belong to another file now
+            # undoing the patches closed the descriptor; its number may now belong to another file
             if descriptor >= 0 and self._closefd and not (self._is_simulated and self._calls.descriptors.is_over):
                 self._calls.close(descriptor)
 
@@ -205,7 +205,7 @@ class RawFile(io.RawIOBase):
 
 @functools.cache
 def _flags(mode: str) -> tuple[bool, bool, int]:
-    """Return (reads, writes, flags of open(2)) for a mode of FileIO.  Raises ValueError for an invalid one."""
+    """Return (reads, writes, flags of open(2)) for a mode of FileIO.  Raises ValueError for an invalid mode."""
     letters = set(mode) - {"b"}
     kinds = letters & set("rwax")
     if len(kinds) != 1 or letters - set("rwax+") or len(mode) != len(set(mode)):
@@ -219,7 +219,7 @@ def _flags(mode: str) -> tuple[bool, bool, int]:
 
 @functools.cache
 def _is_binary(mode: str) -> bool:
-    """Return True for a binary mode of open().  Raises ValueError for an invalid one."""
+    """Return whether a mode of open() is binary.  Raises ValueError for an invalid mode."""
     text, binary = "t" in mode, "b" in mode
     if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
         raise ValueError(f"invalid mode: {mode!r}")
@@ -231,7 +231,7 @@ def _is_binary(mode: str) -> bool:
 
 
 def _refuse_text_arguments(encoding: str | None, errors: str | None, newline: str | None) -> None:
-    """Refuse the arguments of open() that are for text only."""
+    """Raise ValueError for arguments of open() that are only for text."""
     for name, value in (("an encoding", encoding), ("an errors", errors), ("a newline", newline)):
         if value is not None:
             raise ValueError(f"binary mode doesn't take {name} argument")
@@ -243,13 +243,13 @@ def _buffered(raw: Any, mode: str, size: int) -> io.BufferedIOBase:
     return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
 
 
-def open_stream(calls: Calls, file: Any, arguments: OpenArguments, found: tuple[str, Node] | None = None) -> io.IOBase:
-    """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is the node at the path."""
+def open_stream(calls: Calls, file: Any, arguments: OpenArguments, known: tuple[str, Node] | None = None) -> io.IOBase:
+    """Do what io.open() does, on a raw file of the simulator; `known` is what `Calls.find` returned for it."""
     mode, buffering, encoding, errors, newline, closefd, opener = arguments
     binary = _is_binary(mode)
     if binary:
         _refuse_text_arguments(encoding, errors, newline)
-    raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener, found)
+    raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener, known)
     result: Any = raw
     try:
         line_buffering = buffering == 1 and not binary

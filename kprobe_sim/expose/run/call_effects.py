@@ -1,7 +1,7 @@
 """The effects of followed programs' system calls on the simulated machine: function calls and static events.
 
-The system call's own events surround the function that the kernel calls for it.  Results are those that this machine's
-kernel gave.  Where a call may fail before it gets to the function, the function is called only if it is known to be.
+The events of a system call surround the function that the kernel calls for it.  Results are those of this machine's
+kernel.  Where a call may fail before the kernel reaches the function, the function is called only if it is certain.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ _NATIVE = ("__do_sys_{}", "__x64_sys_{}", "SyS_{}", "sys_{}")  # a system call's
 _OF_32_BITS = ("__ia32_compat_sys_{}", "__do_sys_{}")
 _CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
 _ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
-_OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
+_OBJECT = 0xFFFF888003A00000  # some kernel object, of unknown contents
 _IDLE = Task(0, "swapper/0")
 _MASK = 2**64 - 1
 
 
 class PendingCall:
-    """A system call that a task is in, and the function that the kernel is in for it."""
+    """A system call that a task is in, and the kernel function that runs for it."""
 
     __slots__ = ("call", "child", "entered", "flags", "name", "path", "system", "task")
 
     def __init__(self, name: str, task: Task, system: SystemCall | None) -> None:
         self.name = name
         self.task = task
-        self.system = system  # None: of a 32-bit program, whose system calls have no events
+        self.system = system  # None for a 32-bit program, whose system calls have no events
         self.call: Call | None = None
         self.entered: Entered | None = None
         self.path = b""
@@ -91,7 +91,7 @@ class CallEffects:
         self._chains = {name: tuple(chains[name]) for name in (*OPENS, *FORKS) if name in chains}
 
     def enter(self, task: Task, name: str, arguments: Sequence[int], *, native: bool = True) -> PendingCall | None:
-        """Do what a system call does when it is entered; None if nothing would show that it returns."""
+        """Do what a system call does at its entry; return None if nothing would show its return."""
         self._kernel.tasks.setdefault(task.pid, task)
         self._runs(task)
         if name in SLEEPS:
@@ -118,27 +118,27 @@ class CallEffects:
         return pending if name in SYMLINKS or self._kernel.life.leaves(name) else None
 
     def child_created(self, pending: PendingCall, child: Task) -> None:
-        """Do what a fork does when the child is there."""
+        """Do what a fork does once the child exists."""
         self._runs(pending.task)
         pending.child = child.pid
         self._kernel.fork(pending.task, child, flags=pending.flags & ~_CSIGNAL)
 
     def begin(self, task: Task, system: SystemCall | None) -> None:
-        """A new task begins by its return from the fork."""
+        """Let a new task begin: it returns from the fork."""
         self._kernel.tasks[task.pid] = task
         if system is not None and self._kernel.life.leaves(system.name):
             self._runs(task)
             self._kernel.life.leave(system, task, 0)
 
     def execute(self, pending: PendingCall | None, pid: int, old_pid: int) -> None:
-        """Do what an exec does when the new program is there."""
+        """Do what an exec does once the new program is loaded."""
         new = caller(pid)
         if pending is None:
             return
         self._runs(pending.task)
         old = pending.task._replace(pid=pid, tgid=None)
         if pending.system is not None:
-            # execveat too: set_personality_64bit() in the kernel
+            # for execveat, too: set_personality_64bit() in the kernel
             pending.system.name, pending.system.number = "execve", 59
         pending.task = self._running = self._kernel.exec(old, pending.path, comm=new.comm, old_pid=old_pid)
 
@@ -155,7 +155,7 @@ class CallEffects:
             kernel.life.leave(pending.system, task, result)
 
     def end(self, task: Task, code: int, *, last: bool) -> None:
-        """Do what the end of a task with status `code` does; `last`: no other thread of its process is left."""
+        """Do what the end of a task with status `code` does; `last`: it is the last thread of its process."""
         kernel = self._kernel
         self._runs(task)
 
@@ -180,7 +180,7 @@ class CallEffects:
         large = _LARGEFILE if native or name == "creat" else 0
         function = self._kernel.profile.called["open"]
         how: tuple[bytes | int, ...] | None
-        if function != CALLED["open"][0]:  # which has no openat2(2) either
+        if function != CALLED["open"][0]:  # such a kernel has no openat2(2)
             how = None if name == "openat2" else (flags | large, mode & 0xFFFF)
         elif name == "openat2":
             how = self._how(pid, arguments[2], arguments[3])
@@ -192,13 +192,13 @@ class CallEffects:
         return self._is_of_use(pending)
 
     def _how(self, pid: int, address: int, size: int) -> tuple[bytes] | None:
-        """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
+        """Return the struct open_how that openat2(2) makes of its argument; None if it refuses the argument."""
         if not _HOW.size <= size <= PAGE_SIZE:
             return None
-        whole = self._memory.read(pid, address, size)
-        if len(whole) < size or any(whole[_HOW.size :]):
+        how = self._memory.read(pid, address, size)
+        if len(how) < size or any(how[_HOW.size :]):
             return None
-        flags, mode, resolve = _HOW.unpack_from(whole)
+        flags, mode, resolve = _HOW.unpack_from(how)
         return (_HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve),)
 
     def _forks(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
@@ -217,8 +217,8 @@ class CallEffects:
         return pending
 
     def _executes(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
-        at = pending.name == "execveat"
-        directory, address = arguments[:2] if at else (_AT_FDCWD, arguments[0])
+        takes_directory = pending.name == "execveat"
+        directory, address = arguments[:2] if takes_directory else (_AT_FDCWD, arguments[0])
         path = self._memory.string(pending.task.pid, address)
         memory = {} if path is None else {address: path + b"\0"}
         pending.path = path or b""
@@ -233,13 +233,13 @@ class CallEffects:
         return pending
 
     def _strings(self, pid: int, *addresses: int) -> dict[int, bytes]:
-        """Return the strings at these addresses; one that can't be read is missing."""
-        found = {}
+        """Return the strings at these addresses, without those that can't be read."""
+        strings = {}
         for address in addresses:
             text = self._memory.string(pid, address)
             if text is not None:
-                found[address] = text + b"\0"
-        return found
+                strings[address] = text + b"\0"
+        return strings
 
     def _begin(self, pending: PendingCall, arguments: Sequence[int], memory: Mapping[int, bytes], native: bool) -> None:
         if native:
@@ -253,7 +253,7 @@ class CallEffects:
         memory: Mapping[int, bytes],
         native: bool,
     ) -> None:
-        """Enter a function of the kernel."""
+        """Enter a kernel function."""
         kernel = self._kernel
         if not kernel.symbols.lookup(function):
             return
@@ -265,15 +265,15 @@ class CallEffects:
             pending.entered = kernel.hits.enter(pending.call)
 
     def _stack(self, name: str, native: bool) -> tuple[str, ...]:
-        """Return the return addresses in a function that a system call calls.
+        """Return the call chain above a function that a system call calls.
 
-        They were recorded for openat and fork; of others it is known which function calls, and not where in it.
+        It was recorded for openat and fork.  For others the calling function is known, but not the address in it.
         """
         key = name if native else f"{name} of 32 bits"
         chain = self._chains.get(key)
         if chain is None:
             names = (kind.format(name) for kind in (_NATIVE if native else _OF_32_BITS))
-            known = next((one for one in names if self._kernel.symbols.lookup(one)), None)
+            known = next((symbol for symbol in names if self._kernel.symbols.lookup(symbol)), None)
             chain = () if known is None else (known, *(self._chains.get("openat", ())[1:] if native else ()))
             self._chains[key] = chain
         return chain
@@ -284,7 +284,7 @@ class CallEffects:
         return None
 
     def _runs(self, task: Task) -> None:
-        """A task that does something has been switched to, and woken before that if it slept."""
+        """Switch to a task that does something, and wake it first if it slept."""
         if task.pid == self._running.pid:
             return
         if task.pid in self._asleep:

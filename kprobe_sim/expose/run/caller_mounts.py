@@ -1,6 +1,6 @@
-"""The file system that a followed program's path leads to, by the mount table that it sees.
+"""The file system that a path of a followed program leads to, according to the program's mount table.
 
-This process may not look into the mounts of its own: they belong to the command's user namespace.
+This process may not look into the mounts that it serves: they belong to the command's user namespace.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import os
 
 from kprobe_sim.named_tuple import NamedTuple
 
-TRACEFS, DEBUGFS = ("fuse.tracefs", "tracefs"), ("tmpfs", "debugfs")  # what stands for them: type and source
+TRACEFS, DEBUGFS = ("fuse.tracefs", "tracefs"), ("tmpfs", "debugfs")  # type and source of the stand-ins
 
 
 class Mount(NamedTuple):
-    """A mount, and where in it a path leads."""
+    """A mount, and the path below its mount point."""
 
     system: tuple[str, str]
-    rest: str
+    path: str
 
 
 def mount_of(pid: int, path: bytes, directory: int | None = None) -> Mount | None:
-    """Return the mount that a path leads to, without a look at links; None if that can't be told."""
+    """Return the mount that a path leads to, ignoring symbolic links; None if that can't be told."""
     try:
         if not path.startswith(b"/"):
             base = os.readlink(f"/proc/{pid}/cwd" if directory is None else f"/proc/{pid}/fd/{directory}")
@@ -29,12 +29,12 @@ def mount_of(pid: int, path: bytes, directory: int | None = None) -> Mount | Non
             table = file.readlines()
     except OSError:
         return None
-    whole = os.path.normpath(os.fsdecode(path))
-    found, length = None, 0
-    for line in table:  # a later one lies over an earlier one
+    target = os.path.normpath(os.fsdecode(path))
+    deepest, length = None, 0
+    for line in table:  # a later mount covers an earlier one
         mount, _, system = line.partition(" - ")
         point = mount.split()[4].rstrip("/")
-        if len(point) >= length and f"{whole}/".startswith(f"{point}/"):
+        if len(point) >= length and f"{target}/".startswith(f"{point}/"):
             kind, source = system.split()[:2]
-            found, length = Mount((kind, source), whole[len(point) + 1 :]), len(point)
-    return found
+            deepest, length = Mount((kind, source), target[len(point) + 1 :]), len(point)
+    return deepest

@@ -1,6 +1,6 @@
-"""Files outside the tracefs that tracing programs use: in `kprobe-sim run` they are the simulated machine's.
+"""Files outside tracefs that tracing programs use: in `kprobe-sim run` they are the simulated machine's.
 
-Served by a FUSE mount of their own, out of sight, and laid one by one over the machine's own.
+A separate, hidden FUSE mount serves them.  Each is bind-mounted over the file of this machine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 _SUBTYPE = "fuse.kprobe-sim"
 _CPUS = "/sys/devices/system/cpu"
-# what lies where: the name in the tree of `run_files`, and the path that it covers; sysctls have their names with a dot
+# by its name in the tree of `run_files`, the path that each covers; the names of sysctls have dots instead of slashes
 PLACES = {
     "mounts": "/proc/mounts",
     "kallsyms": "/proc/kallsyms",
     "modules": "/proc/modules",
-    "config": "/proc/config.gz",  # Debian's kernels haven't it, and of others it wasn't recorded
+    "config": "/proc/config.gz",  # Debian's kernels lack it; that of others wasn't recorded
     "osrelease": "/proc/sys/kernel/osrelease",
     "build": "/proc/sys/kernel/version",
     "version": "/proc/version",
     "kmsg": "/dev/kmsg",
-    "btf": "/sys/kernel/btf",  # an empty one: that of the simulated kernel wasn't recorded
-    "notes": "/sys/kernel/notes",  # nor was its build ID
+    "btf": "/sys/kernel/btf",  # empty: the simulated kernel's wasn't recorded
+    "notes": "/sys/kernel/notes",  # nor was the build ID
     "lockdown": "/sys/kernel/security/lockdown",
     "event_sources": EVENT_SOURCES,
     "possible": f"{_CPUS}/possible",
@@ -41,16 +41,16 @@ PLACES = {
     "online": f"{_CPUS}/online",
 }
 _SYSCTLS = "/proc/sys/"
-KPROBES = "kprobes"  # the directory that lies in debugfs
+KPROBES = "kprobes"  # the directory in debugfs
 _KERNEL_TEXT = re.compile(r"^(\S+ \S+) fuse\.tracefs (\S+?relatime)\S*", re.MULTILINE)
 _KERNEL_DEBUG = re.compile(r"^(debugfs \S+) tmpfs (\S+?relatime)\S*", re.MULTILINE)
-_OPEN_TREE, _MOVE_MOUNT, _OPEN_TREE_CLONE = 428, 429, 1  # numbers of system calls, the same on all machines
+_OPEN_TREE, _MOVE_MOUNT, _OPEN_TREE_CLONE = 428, 429, 1  # numbers of system calls, equal on all machines
 _FROM_EMPTY, _TO_EMPTY = 0x4, 0x40
 _AT_FDCWD = -100
 
 
 def run_files(kernel: SimulatedKernel, mounts: Callable[[], str]) -> Directory:
-    """Return the files as one directory; `mounts` gives the mount table of the command."""
+    """Return the files as one directory; `mounts` returns the command's mount table."""
     machine = MachineTree(kernel)
     kallsyms, kprobes, sources = map(machine.find, ("/proc/kallsyms", "/sys/kernel/debug/kprobes", EVENT_SOURCES))
     assert kallsyms is not None
@@ -80,28 +80,28 @@ def run_files(kernel: SimulatedKernel, mounts: Callable[[], str]) -> Directory:
 
 
 def _mount_text(text: str) -> str:
-    """Return a mount table as it would be with the kernel's own file systems."""
+    """Return a mount table as a kernel with real tracefs and debugfs would show it."""
     lines = "".join(line for line in text.splitlines(keepends=True) if f" {_SUBTYPE} " not in line)
     return _KERNEL_DEBUG.sub(r"\1 debugfs \2", _KERNEL_TEXT.sub(r"\1 tracefs \2", lines))
 
 
 def mount_files(calls: SystemCalls, descriptor: int, directory: str) -> None:
-    """Mount what will be served on `descriptor`."""
+    """Mount the files that `descriptor` will serve."""
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     calls.mount("kprobe-sim", directory, _SUBTYPE, flags, mount_options(descriptor, 0o755))
 
 
 def lay(directory: str) -> None:
-    """Lay the files of a mounted directory over those of the machine; what isn't there, or can't be, stays as it is."""
+    """Cover this machine's files with those of a mounted directory; skip what is missing or can't be covered."""
     libc = ctypes.CDLL(None, use_errno=True)
     for name in os.listdir(directory):
         path = _SYSCTLS + name.replace(".", "/") if "." in name else PLACES.get(name, "")
         try:
-            place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # /proc/mounts is a link: over that itself
+            target = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # /proc/mounts is a link: cover the link
         except OSError:
             continue
         tree = libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(f"{directory}/{name}"), _OPEN_TREE_CLONE)
         if tree >= 0:
-            libc.syscall(_MOVE_MOUNT, tree, b"", place, b"", _FROM_EMPTY | _TO_EMPTY)
+            libc.syscall(_MOVE_MOUNT, tree, b"", target, b"", _FROM_EMPTY | _TO_EMPTY)
             os.close(tree)
-        os.close(place)
+        os.close(target)

@@ -1,9 +1,9 @@
 """Activity that follows the callers: what programs in `kprobe-sim run` do happens on the simulated machine, too.
 
-The command and its descendants are traced (ptrace(2); no root needed).  A seccomp filter stops them at the system calls
-that are followed and at no others; where their results matter they stop again as they leave.  The simulated tasks have
-the real pids and names, the opens the real paths, flags, modes and results, the forks the real child.  What can't be
-seen is listed in docs/evidence/ways.md.
+This process traces the command and its descendants (ptrace(2); no root needed).  A seccomp filter stops them only at
+the system calls that are followed; where the result matters, they stop again as they leave the call.  Simulated tasks
+have the real pids and names, opens the real paths, flags, modes and results, forks the real child.
+docs/evidence/ways.md lists what can't be seen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLONE_VFORK, _CLONE_THREAD, _CLONE_UNTRACED = 0x4000, 0x10000, 0x800000
 
 
 class _Tracee:
-    """A thread that is traced."""
+    """A traced thread."""
 
     __slots__ = ("birth", "group", "has_begun", "has_ended", "is_early", "pending", "pid")
 
@@ -40,7 +40,7 @@ class _Tracee:
         self.birth = birth  # the fork that it returns from
         self.pending: PendingCall | None = None
         self.has_begun = birth is None
-        self.is_early = False  # it waits for its parent to return from the fork
+        self.is_early = False  # it waits until its parent returns from the fork
         self.has_ended = False
 
     def task(self) -> Task:
@@ -50,7 +50,7 @@ class _Tracee:
 class Follower:
     """Turns what a child of this process and its descendants do into what a simulated kernel does.
 
-    The child makes no call yet that is followed.  Raises CannotFollow.
+    The child must not have made a followed call yet.  Raises CannotFollow.
     """
 
     def __init__(self, kernel: SimulatedKernel, pid: int) -> None:
@@ -69,12 +69,12 @@ class Follower:
             raise CannotFollow(ptrace.unusable(self._refusal))
 
     def wait(self) -> int:
-        """Wait until the process has ended; return its status.  Its descendants end with it."""
+        """Wait until the process ends; return its status.  Its descendants end with it."""
         self._thread.join()
         return os.waitpid(self._root, 0)[1] if self._status is None else self._status
 
     def _follow(self) -> None:
-        """Trace until the process has ended.  All that is still traced is killed as this thread ends."""
+        """Trace until the process ends.  The kernel kills what is still traced when this thread ends."""
         try:
             self._ptrace.seize(self._root)
             self._tracees[self._root] = _Tracee(self._root, self._root)
@@ -113,7 +113,7 @@ class Follower:
         elif event:
             self._let_go_on(tracee)
         else:
-            # of a task that isn't traced the kernel drops a signal that is ignored, and nothing is interrupted
+            # an untraced task would not be interrupted: the kernel drops signals that it ignores
             if self._ptrace.was_interrupted(pid) and ignores(pid, number):
                 self._ptrace.wait_again(pid)
             self._resume(tracee, number)
@@ -128,9 +128,7 @@ class Follower:
             name = syscall_name(call.number) if native else CALLS_I386.get(call.number)
             if name is not None:
                 tracee.pending = self._effects.enter(tracee.task(), name, call.arguments, native=native)
-            if (
-                name == "clone" and call.arguments[0] & _CLONE_UNTRACED
-            ):  # who isn't traced makes no call that is followed
+            if name == "clone" and call.arguments[0] & _CLONE_UNTRACED:  # else the filter would make its calls fail
                 self._ptrace.set_argument(tracee.pid, call.arguments[0] & ~_CLONE_UNTRACED, native=native)
         self._resume(tracee)
 
@@ -143,7 +141,7 @@ class Follower:
         self._resume(tracee)
 
     def _has_left(self, pending: PendingCall) -> None:
-        """Let a child go on that has waited for the return from a fork."""
+        """Let a child continue that has waited for the return from a fork."""
         if pending.is_fork:
             child = self._tracees.get(pending.child)
             if child is not None and child.is_early:
@@ -162,7 +160,7 @@ class Follower:
         self._adopt()
 
     def _let_go_on(self, tracee: _Tracee) -> None:
-        """Let a task go on; a new one begins, after its parent if that doesn't wait for it."""
+        """Let a task continue; a new task begins, but after a parent that doesn't wait for it."""
         if not tracee.has_begun:
             birth = tracee.birth
             parent = None if birth is None else self._tracees.get(birth.task.pid)
@@ -176,16 +174,16 @@ class Follower:
         self._resume(tracee)
 
     def _adopt(self) -> None:
-        """Let new tasks go on whose parents were killed before they could report them."""
-        forks = (one.pending for one in self._tracees.values() if one.pending is not None and one.pending.is_fork)
-        if self._early and all(pending.child for pending in forks):
+        """Let new tasks continue whose parents were killed before they could report them."""
+        pending = (tracee.pending for tracee in self._tracees.values())
+        if self._early and all(call.child for call in pending if call is not None and call.is_fork):
             for pid in self._early:
                 self._tracees[pid] = _Tracee(pid, _group_of(pid))
                 self._resume(self._tracees[pid])
             self._early.clear()
 
     def _executes(self, tracee: _Tracee, former: int) -> None:
-        """A task has a new program; if it wasn't the first thread of its process, it has taken that one's pid."""
+        """Note a task's new program; a task that wasn't the first thread now has the first thread's pid."""
         if former != tracee.pid and former in self._tracees:
             tracee.pending = self._tracees.pop(former).pending
         tracee.has_ended = False
@@ -194,7 +192,7 @@ class Follower:
 
     def _ends(self, tracee: _Tracee, code: int) -> None:
         pending, tracee.pending = tracee.pending, None
-        if pending is not None:  # a fatal signal met it there
+        if pending is not None:  # a fatal signal hit it in the call
             result = self._ptrace.last_result(tracee.pid)
             if result is not None and not tracee.has_ended:
                 if pending.is_fork and not pending.child and result > 0 and _belongs(result, tracee.group):
@@ -209,8 +207,8 @@ class Follower:
     def _end(self, tracee: _Tracee, code: int) -> None:
         if not tracee.has_ended:
             tracee.has_ended = True
-            rest = (one for one in self._tracees.values() if one.group == tracee.group and not one.has_ended)
-            self._effects.end(tracee.task(), code, last=next(rest, None) is None)
+            others = (other for other in self._tracees.values() if other.group == tracee.group)
+            self._effects.end(tracee.task(), code, last=all(other.has_ended for other in others))
 
     def _gone(self, pid: int, status: int) -> None:
         self._early.discard(pid)
@@ -225,7 +223,7 @@ class Follower:
 
 
 def _group_of(pid: int) -> int:
-    """Return the process that a thread belongs to."""
+    """Return the pid of a thread's process."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("Tgid:"))
@@ -234,5 +232,5 @@ def _group_of(pid: int) -> int:
 
 
 def _belongs(pid: int, group: int) -> bool:
-    """True if a task is a child or a thread of a process."""
+    """Return whether a task is a child or a thread of a process."""
     return group in (parent_of(pid), _group_of(pid))

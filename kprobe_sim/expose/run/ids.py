@@ -1,4 +1,4 @@
-"""The ids of a new user namespace: who may be whom inside."""
+"""The ids of a new user namespace: how ids outside map to ids inside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def ids_of_all() -> list[str] | None:
-    """Return the uid and gid maps that leave every id as it is, for a process that may write them; else None."""
+    """Return uid and gid maps that keep every id; None if this process may not write them."""
     if os.geteuid() != 0:
         return None
     maps = []
@@ -18,12 +18,12 @@ def ids_of_all() -> list[str] | None:
 
 
 def map_ids(pid: int, maps: list[str] | None) -> None:
-    """Give a process in a new user namespace its ids: all of them, or root there for this user alone."""
+    """Map the ids of a process in a new user namespace: by the maps, or only this user, to root."""
     if maps is not None:
         try:
             write(f"/proc/{pid}/uid_map", maps[0])
             write(f"/proc/{pid}/gid_map", maps[1])
-        except PermissionError:  # root without CAP_SETUID: like any user
+        except PermissionError:  # root without CAP_SETUID is like any user
             maps = None
         else:
             return
@@ -33,7 +33,7 @@ def map_ids(pid: int, maps: list[str] | None) -> None:
 
 
 def write(path: str, text: str) -> None:
-    """Write a file of the kernel's, in one go."""
+    """Write a kernel file with one write(2)."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         os.write(descriptor, text.encode())

@@ -1,7 +1,7 @@
 """uname(2) and statfs(2) in `kprobe-sim run`: the simulated kernel's release, and the type of its file systems.
 
-A namespace can change no more than the host name, and a FUSE mount's type is FUSE; so the calls are answered in the
-kernel's stead (seccomp_unotify(2)), by writing into the caller's memory.
+A namespace can change only the host name, and a FUSE mount's type is FUSE.  So this process answers the calls in place
+of the kernel (seccomp_unotify(2)), and writes the answers into the caller's memory.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kprobe_sim.expose.run.seccomp import FSTATFS, STATFS, UNAME
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
-_ROOM = 65  # of each name in struct new_utsname
+_ROOM = 65  # for each name in struct new_utsname
 _STILL_VALID = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
 _RECEIVE, _SEND, _CONTINUE = 0xC0502100, 0xC0182101, 1
-_RECEIVERS = 2  # while one looks for the mount of a file, the other takes the next notice
+_RECEIVERS = 2  # while one looks for a file's mount, the other takes the next notice
 _NOTICE = struct.Struct("<QIIiIQ6Q")  # struct seccomp_notif
 _ANSWER = struct.Struct("<QqiI")
 _TYPES = {TRACEFS: 0x74726163, DEBUGFS: 0x64626720}  # f_type
@@ -35,7 +35,7 @@ _BLOCK, _NAME_MAX, _VALID_RELATIME = 4096, 255, 0x1020
 
 
 def utsname(kernel: SimulatedKernel) -> bytes:
-    """Return struct new_utsname: the kernel is the simulated one, the host this machine."""
+    """Return struct new_utsname, with the simulated kernel and the name of this machine."""
     host = os.uname()
     version = "#" + kernel.profile.banner.rpartition("#")[2]
     names = ("Linux", host.nodename, kernel.release, version, "x86_64", "(none)")
@@ -43,17 +43,17 @@ def utsname(kernel: SimulatedKernel) -> bytes:
 
 
 def statfs(kernel: SimulatedKernel, mount: Mount | None) -> bytes | None:
-    """Return struct statfs of a file in the simulated tracefs, or of its debugfs; None elsewhere, and where none is.
+    """Return struct statfs of a file in the simulated tracefs, or of its debugfs; None for any other path.
 
     Source: simple_statfs() in fs/libfs.c.
     """
-    if mount is None or not ((mount.system == TRACEFS and kernel.tracefs.exists(mount.rest)) or mount == (DEBUGFS, "")):
+    if mount is None or not ((mount.system == TRACEFS and kernel.tracefs.exists(mount.path)) or mount == (DEBUGFS, "")):
         return None
     return _STATFS.pack(_TYPES[mount.system], _BLOCK, *_COUNTS, _NAME_MAX, _BLOCK, _VALID_RELATIME, 0, 0, 0, 0)
 
 
 class Answers:
-    """Answers the calls that a listener hears of."""
+    """Answers the calls that a seccomp listener receives."""
 
     def __init__(self, kernel: SimulatedKernel, listener: int) -> None:
         self._kernel = kernel
@@ -61,12 +61,12 @@ class Answers:
         self._names = utsname(kernel)
 
     def start(self) -> None:
-        """Answer, in threads that end with the last process under the filter."""
+        """Answer in threads that end with the last process under the filter."""
         for _ in range(_RECEIVERS):
             threading.Thread(target=self._answer_all, name="answers", daemon=True).start()
 
     def _answer_all(self) -> None:
-        """Take notices as soon as they come: until then a signal makes the call fail."""
+        """Take each notice as soon as it comes: until then a signal makes the call fail."""
         notice, memory = bytearray(_NOTICE.size), UserMemory()
         while True:
             notice[:] = bytes(len(notice))
@@ -85,7 +85,7 @@ class Answers:
                     raise
 
     def _answer(self, identity: int, pid: int, number: int, arguments: list[int], memory: UserMemory) -> bool:
-        """Write an answer where the caller wants it; False if the kernel should answer."""
+        """Write an answer to the caller's buffer; return False if the kernel should answer."""
         answer: bytes | None = self._names
         address = arguments[0]
         if number in (STATFS, FSTATFS):
@@ -97,7 +97,7 @@ class Answers:
             return False
         try:
             with open(f"/proc/{pid}/mem", "r+b", buffering=0) as file:
-                ioctl(self._listener, _STILL_VALID, identity.to_bytes(8, "little"))  # the pid isn't another's by now
+                ioctl(self._listener, _STILL_VALID, identity.to_bytes(8, "little"))  # the pid wasn't reused
                 file.seek(address)
                 return file.write(answer) == len(answer)
         except (OSError, OverflowError, ValueError):

@@ -1,7 +1,7 @@
 """/dev/kmsg of the simulated machine, which dmesg(1) reads: devkmsg_read() and others in kernel/printk/printk.c.
 
-A record is as Documentation/ABI/testing/dev-kmsg has it.  The first is the line with which every kernel begins; of what
-else a kernel prints as it boots there is nothing.
+Records are as Documentation/ABI/testing/dev-kmsg describes them.  The first is the line with which every kernel begins.
+The other messages of a boot are missing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.tree.files.node import Node, OpenFile
 
 _SEEK_DATA = 3
-_USER, _WARNING = 1 << 3, 4  # what is written is a program's, and of this level if it doesn't say
+_USER, _WARNING = 1 << 3, 4  # facility of what programs write, and its level by default
 _NOTICE = 5
 _LONGEST = 992  # LOG_LINE_MAX
 _PRIORITY = re.compile(rb"<(\d+)>")
 
 
 class Kmsg(Node):
-    """The file: a read gives one line, and waits for the next at the end; a write adds one."""
+    """The file: a read returns one line, or waits for the next; a write adds one."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         super().__init__(0o644)
@@ -38,7 +38,7 @@ class _OpenKmsg(OpenFile):
     def __init__(self, flags: int, machine: SimulatedMachine) -> None:
         super().__init__(flags)
         self._machine = machine
-        self._next = 0  # the number of the line to be read: positions count for nothing
+        self._next = 0  # the line to read next; positions don't matter
 
     def read(self, size: int, position: int) -> bytes:
         if self._next > len(self._machine.log):
@@ -58,9 +58,9 @@ class _OpenKmsg(OpenFile):
     def write(self, data: bytes, position: int) -> int:
         if len(data) > _LONGEST:
             raise refuse(errno.EINVAL)
-        found = _PRIORITY.match(data)
-        priority = int(found[1]) if found else _WARNING
-        text = data[found.end() if found else 0 :].split(b"\0", 1)[0].removesuffix(b"\n")
+        prefix = _PRIORITY.match(data)
+        priority = int(prefix[1]) if prefix else _WARNING
+        text = data[prefix.end() if prefix else 0 :].split(b"\0", 1)[0].removesuffix(b"\n")
         self._machine.log.add(text.decode("latin-1"), priority if priority & ~7 else priority | _USER)
         return len(data)
 

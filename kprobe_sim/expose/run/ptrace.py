@@ -1,4 +1,4 @@
-"""ptrace(2) on the programs in `kprobe-sim run --follow`: the requests that are needed, and the programs' memory."""
+"""ptrace(2) on the programs in `kprobe-sim run --follow`: the necessary requests, and the programs' memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _GETEVENTMSG, _GET_SYSCALL_INFO = 0x4201, 0x420E
 _SYSGOOD, _FORKS, _EXEC, _EXIT, _SECCOMP, _EXITKILL = 0x1, 0x2 | 0x4 | 0x8, 0x10, 0x40, 0x80, 0x100000
 _OPTIONS = _SYSGOOD | _FORKS | _EXEC | _EXIT | _SECCOMP | _EXITKILL
 EVENT_FORK, EVENT_VFORK, EVENT_CLONE, EVENT_EXEC, EVENT_EXIT, EVENT_SECCOMP, EVENT_STOP = 1, 2, 3, 4, 6, 7, 128
-SYSCALL_STOP = 0x85  # the signal of a stop at a system call: SIGTRAP, and what PTRACE_O_TRACESYSGOOD sets
-_INFO = struct.Struct("<B3xIQQ7Q")  # struct ptrace_syscall_info: op, arch, places, then the number and six arguments
+SYSCALL_STOP = 0x85  # the signal of a stop at a system call: SIGTRAP, and the bit of PTRACE_O_TRACESYSGOOD
+_INFO = struct.Struct("<B3xIQQ7Q")  # struct ptrace_syscall_info: op, arch, addresses, then the number and six arguments
 _AT_EXIT = 2
 _RBX, _RAX, _RDI, _ORIG_RAX, _RIP, _CS = 40, 80, 112, 120, 128, 136  # of struct user_regs_struct
 _CS_64, _SYSCALL_SIZE = 0x33, 2
@@ -27,7 +27,7 @@ _STRING_MAX = 4096  # PATH_MAX
 _SA_NOCLDSTOP = 1
 _WALL, _NOTHREAD = 0x40000000, 0x20000000
 
-# what fails with EINTR whatever handlers say (signal(7)), and can be made again
+# calls that fail with EINTR whatever the handlers say (signal(7)), and can be repeated
 _WAITS = frozenset(
     number
     for name in (
@@ -39,7 +39,7 @@ _WAITS = frozenset(
 
 
 class CallInfo(NamedTuple):
-    """A system call that a stopped task makes: the machine that it is for (AUDIT_ARCH_*), number and arguments."""
+    """A system call that a stopped task makes: its architecture (AUDIT_ARCH_*), number and arguments."""
 
     arch: int
     number: int
@@ -47,10 +47,10 @@ class CallInfo(NamedTuple):
 
 
 class Ptrace:
-    """The requests, all for the thread that seized; a task that is gone meanwhile is no error."""
+    """The requests of the thread that seized; a task that has gone meanwhile is not an error."""
 
     def __init__(self) -> None:
-        # what returns at once keeps Python's lock: to take it again would be what costs
+        # a PyDLL keeps Python's lock: these calls return at once, and taking it again would cost more
         self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
         self._syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._syscall.restype = ctypes.c_long
@@ -58,47 +58,47 @@ class Ptrace:
         self._word = ctypes.c_ulong()
 
     def _ptrace(self, request: int, pid: int, address: int | None, data: int | None) -> int:
-        found: int = self._syscall(_PTRACE, request, pid, address, data)  # C libraries treat some requests otherwise
-        return found
+        result: int = self._syscall(_PTRACE, request, pid, address, data)  # C libraries change some requests
+        return result
 
     def seize(self, pid: int) -> None:
-        """Trace a process and all that it will start, which end when this thread does.  Raises OSError."""
+        """Trace a process and all that it starts; they end when this thread does.  Raises OSError."""
         if self._ptrace(_SEIZE, pid, None, _OPTIONS) < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
     def resume(self, pid: int, number: int = 0, *, to_exit: bool = False) -> None:
-        """Let a task go on, with a signal; `to_exit`: until it leaves the system call that it is in."""
+        """Let a task continue, with a signal; `to_exit`: until it leaves its current system call."""
         self._ptrace(_SYSCALL if to_exit else _CONT, pid, None, number)
 
     def listen(self, pid: int) -> None:
-        """Let a task stay stopped, as job control has it."""
+        """Leave a task stopped, as job control demands."""
         self._ptrace(_LISTEN, pid, None, None)
 
     def message(self, pid: int) -> int:
-        """Return what the event of a stop says: a child's pid, the status of an exit, the former pid at an exec."""
+        """Return the message of a stop's event: a child's pid, an exit's status, or the former pid at an exec."""
         if self._ptrace(_GETEVENTMSG, pid, None, ctypes.addressof(self._word)) < 0:
             return 0
         return self._word.value
 
     def call(self, pid: int) -> CallInfo | None:
         """Return the system call that a task is about to make."""
-        found = self._look(pid)
-        return None if found is None else CallInfo(found[1], found[4], found[5:])
+        info = self._call_info(pid)
+        return None if info is None else CallInfo(info[1], info[4], info[5:])
 
     def result(self, pid: int) -> int | None:
-        """Return what a system call returns that a task is about to leave; None if it isn't."""
-        found = self._look(pid)
-        return _signed(found[4]) if found is not None and found[0] == _AT_EXIT else None
+        """Return the result of the system call that a task is about to leave; None if it is in none."""
+        info = self._call_info(pid)
+        return _signed(info[4]) if info is not None and info[0] == _AT_EXIT else None
 
-    def _look(self, pid: int) -> tuple[int, ...] | None:
+    def _call_info(self, pid: int) -> tuple[int, ...] | None:
         size = len(self._info)
         if self._ptrace(_GET_SYSCALL_INFO, pid, size, ctypes.addressof(self._info)) < 0:
             return None
         return _INFO.unpack_from(self._info)
 
     def last_result(self, pid: int) -> int | None:
-        """Return what the system call returned in which a fatal signal met a task that ends now."""
+        """Return the result of the system call in which a fatal signal hit a task that now ends."""
         value = self._register(pid, _RAX)
         return None if value is None else _signed(value)
 
@@ -107,27 +107,27 @@ class Ptrace:
         self._ptrace(_POKEUSER, pid, _RDI if native else _RBX, value)
 
     def was_interrupted(self, pid: int) -> bool:
-        """True if a signal has ended a wait that the kernel doesn't begin again by itself."""
+        """Return whether a signal has ended a wait that the kernel doesn't restart by itself."""
         value = self._register(pid, _RAX)
         if value is None or _signed(value) != -errno.EINTR:
             return False
         return self._register(pid, _ORIG_RAX) in _WAITS and self._register(pid, _CS) == _CS_64
 
     def wait_again(self, pid: int) -> None:
-        """Let a task that is stopped by a signal make its system call anew."""
-        number, place = self._register(pid, _ORIG_RAX), self._register(pid, _RIP)
-        if number is not None and place is not None:
+        """Make a task that a signal stopped repeat its system call."""
+        number, address = self._register(pid, _ORIG_RAX), self._register(pid, _RIP)
+        if number is not None and address is not None:
             self._ptrace(_POKEUSER, pid, _RAX, number)
-            self._ptrace(_POKEUSER, pid, _RIP, place - _SYSCALL_SIZE)
+            self._ptrace(_POKEUSER, pid, _RIP, address - _SYSCALL_SIZE)
 
-    def _register(self, pid: int, place: int) -> int | None:
-        if self._ptrace(_PEEKUSER, pid, place, ctypes.addressof(self._word)) < 0:
+    def _register(self, pid: int, offset: int) -> int | None:
+        if self._ptrace(_PEEKUSER, pid, offset, ctypes.addressof(self._word)) < 0:
             return None
         return self._word.value
 
 
 class _Action(ctypes.Structure):
-    """struct sigaction of C libraries."""
+    """struct sigaction as C libraries define it."""
 
     _fields_ = (
         ("handler", ctypes.c_void_p),
@@ -138,7 +138,7 @@ class _Action(ctypes.Structure):
 
 
 class QuietStops:
-    """While a `with` block lasts, SIGCHLD reports the ends of children only, not each stop of a task."""
+    """Within a `with` block, SIGCHLD reports only the ends of children, not each stop of a task."""
 
     def __init__(self) -> None:
         self._sigaction = ctypes.CDLL(None, use_errno=True).sigaction
@@ -155,7 +155,7 @@ class QuietStops:
 
 
 def wait() -> tuple[int, int]:
-    """Wait for a stop or the end of a task that this thread traces; return its pid and status."""
+    """Wait until a task that this thread traces stops or ends; return its pid and status."""
     return os.waitpid(-1, _WALL | _NOTHREAD)
 
 
@@ -171,7 +171,7 @@ class UserMemory:
     """Memory of other processes."""
 
     def __init__(self) -> None:
-        # may wait for a page that this process has to serve
+        # a CDLL releases Python's lock: the read may wait for a page that this process has to serve
         self._read = ctypes.CDLL(None, use_errno=True).process_vm_readv
         self._read.restype = ctypes.c_ssize_t
         self._buffer = ctypes.create_string_buffer(PAGE_SIZE)
@@ -179,37 +179,37 @@ class UserMemory:
         self._there = _Stretch()
 
     def read(self, pid: int, address: int, size: int) -> bytes:
-        """Read up to a page; what can't be read is missing."""
-        found = b""
-        while len(found) < size:
-            at = address + len(found)
-            if at >> 47:  # no address of a program
+        """Read up to a page; stop where memory can't be read."""
+        data = b""
+        while len(data) < size:
+            start = address + len(data)
+            if start >> 47:  # not an address of a program
                 break
-            piece = min(size - len(found), PAGE_SIZE - at % PAGE_SIZE)
-            self._here.size, self._there.size, self._there.base = piece, piece, at
+            piece = min(size - len(data), PAGE_SIZE - start % PAGE_SIZE)
+            self._here.size, self._there.size, self._there.base = piece, piece, start
             count = self._read(pid, ctypes.byref(self._here), 1, ctypes.byref(self._there), 1, 0)
             if count <= 0:
                 break
-            found += self._buffer.raw[:count] if count > 1024 else ctypes.string_at(self._buffer, count)
-        return found
+            data += self._buffer.raw[:count] if count > 1024 else ctypes.string_at(self._buffer, count)
+        return data
 
     def string(self, pid: int, address: int) -> bytes | None:
-        """Read a string up to its NUL, or as much as a path may have; None if it can't be read."""
-        found = b""
-        while len(found) < _STRING_MAX:
-            at = address + len(found)
-            piece = self.read(pid, at, min(256 - at % 256, _STRING_MAX - len(found)))
+        """Read a string up to its NUL, or up to the length of a path; None if it can't be read."""
+        text = b""
+        while len(text) < _STRING_MAX:
+            start = address + len(text)
+            piece = self.read(pid, start, min(256 - start % 256, _STRING_MAX - len(text)))
             end = piece.find(b"\0")
             if end >= 0:
-                return found + piece[:end]
+                return text + piece[:end]
             if not piece:
                 return None
-            found += piece
-        return found
+            text += piece
+        return text
 
 
 def unusable(error: OSError) -> str:
-    """Say why a process can't be traced."""
+    """Return a message that says why a process can't be traced."""
     reason = error.strerror or "refused"
     if error.errno == errno.EPERM:
         reason += "; is this program itself traced (strace, gdb), or does kernel.yama.ptrace_scope forbid it?"

@@ -1,11 +1,11 @@
 """`kprobe-sim run`: a command that sees the simulator in place of the kernel's tracefs, without root.
 
-The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
-/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that.  A second pair of namespaces inside the first
-locks these mounts and what they hide: the command can neither unmount them nor mount the machine's own tracefs.
+The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator is mounted at
+/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees these mounts.  A second pair of namespaces inside
+the first locks them and what they hide: the command can neither unmount them nor mount this machine's tracefs.
 
-A run ends with its command.  The processes that it left behind are killed then, whatever session or parent they have,
-and also if this process is killed (see `kprobe_sim.expose.fuse.keeper`).  The mounts go with the last process.
+A run ends with its command.  The processes that it left behind are then killed, whatever session or parent they have,
+even if this process is killed (see `kprobe_sim.expose.fuse.keeper`).  The mounts end with the last process.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 TRACING = "/sys/kernel/tracing"
 DEBUG = "/sys/kernel/debug"
-NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) and chroot(1) have them
+NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as of env(1) and chroot(1)
 
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # a command that inherits that complains of EPIPE
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # a command that inherits this reports EPIPE
 
 
 class _Run(NamedTuple):
@@ -63,7 +63,7 @@ class _Run(NamedTuple):
     command: Sequence[str]
     started: Callable[[], None]
     follow: bool
-    whole: bool
+    only_tracefs: bool
 
 
 def run(
@@ -72,16 +72,16 @@ def run(
     started: Callable[[], None] = lambda: None,
     *,
     follow: bool = False,
-    whole: bool = True,
+    only_tracefs: bool = False,
 ) -> int:
     """Run a command on a simulated kernel and return its exit status (128 + N if signal N ended it).
 
-    `started` is called when the command is about to start; threads that work for the simulated machine may be started
-    there, not before.  With `follow` the simulated machine does what the command and its descendants do, as far as that
-    can be seen (see `follow`).  Unless `whole`, only tracefs and debugfs are simulated: uname(2) and files such as
-    /proc/kallsyms stay this machine's (see `files`).  Raises CannotMount if this machine doesn't allow the mounts.
+    `started` is called when the command is about to start; only there may it start threads for the simulated machine.
+    With `follow` the simulated machine does what the command and its descendants do, as far as that can be seen (see
+    `follow`).  With `only_tracefs` only tracefs and debugfs are simulated: uname(2) and files such as /proc/kallsyms
+    stay this machine's (see `files`).  Raises CannotMount if this machine doesn't allow the mounts.
     """
-    this_run = _Run(kernel, command, started, follow, whole)
+    this_run = _Run(kernel, command, started, follow, only_tracefs)
     calls = SystemCalls()
     ours, theirs = socket.socketpair()
     error_out, error_in = os.pipe()
@@ -112,7 +112,7 @@ _Servers = list[tuple[FuseServer, threading.Thread]]
 
 
 def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], servers: _Servers) -> None:
-    """Answer at the child's two mounts: tracefs, and the other files of a run; adds to `servers`."""
+    """Serve the child's two mounts, tracefs and the other files of a run; add the servers to `servers`."""
     files = run_files(kernel, lambda: _mounts_of(child))
     for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
         served = FuseServer if kernel.listener is None or root is files else NotifyingServer
@@ -123,7 +123,7 @@ def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], serv
 
 
 def _end(namespaces: Sequence[int], servers: _Servers) -> None:
-    """End what is left of the run in its namespaces, then the servers of its mounts."""
+    """End the processes left in the namespaces of the run, then the servers of its mounts."""
     for namespace in namespaces:
         end_members(namespace)
         os.close(namespace)
@@ -133,7 +133,7 @@ def _end(namespaces: Sequence[int], servers: _Servers) -> None:
 
 
 def _status_of(trouble: str) -> int:
-    """Say what kept the child from becoming the command; return the exit status.  Raises CannotMount."""
+    """Print what kept the child from becoming the command; return the exit status.  Raises CannotMount."""
     code, _, text = trouble.partition(" ")
     if int(code) == NO_MOUNT:
         raise CannotMount(text)
@@ -142,7 +142,7 @@ def _status_of(trouble: str) -> int:
 
 
 class _Beginning:
-    """A child that is about to become the command, and its servers; `begun` once it has all that it needs."""
+    """A child that is about to become the command, and its servers; `begun` is set once it has all it needs."""
 
     def __init__(self, child: int) -> None:
         self.child = child
@@ -152,7 +152,7 @@ class _Beginning:
         self.begun = False
 
     def lead(self, this_run: _Run, watch: Watch, channel: socket.socket) -> None:
-        """Give the child its ids, its mounts and its filter.  Raises CannotFollow, and OSError if it has died."""
+        """Give the child its ids, mounts and filter.  Raises CannotFollow, or OSError if the child has died."""
         kernel, child = this_run.kernel, self.child
         _, self.namespaces, _, _ = socket.recv_fds(channel, 1, 1)
         if not self.namespaces:
@@ -186,7 +186,7 @@ def _supervise(this_run: _Run, child: int, watch: Watch, channel: socket.socket,
                 beginning.lead(this_run, watch, channel)
         except CannotFollow as error:
             refusal = str(error)
-        except OSError as error:  # of the child's ids, or of its end of the channel: it may have been killed
+        except OSError as error:  # from the child's ids or its channel: it may have been killed
             failure = f"the command can't be started: {error}"
         with open(error_out, encoding="utf-8", errors="replace") as pipe:
             trouble = pipe.read()
@@ -211,7 +211,7 @@ def _mounts_of(pid: int) -> str:
 
 
 def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
-    """Answer the child's system calls that report the kernel, once it has its filter."""
+    """Answer the child's system calls that identify the kernel, once its filter is in place."""
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if descriptors:
         Answers(kernel, descriptors[0]).start()
@@ -225,11 +225,11 @@ def _answered(channel: socket.socket) -> bool:
 
 
 def _become(this_run: _Run, calls: SystemCalls, channel: socket.socket, error_in: int) -> NoReturn:
-    """Make the namespaces and the mounts, and turn into the command."""
+    """Make the namespaces and the mounts, then execute the command."""
     command, code = this_run.command, NO_MOUNT
     try:
-        _enter(calls, channel, this_run.kernel.root.mode, this_run.whole)
-        _filter_calls(channel, this_run.follow, this_run.whole)
+        _enter(calls, channel, this_run.kernel.root.mode, this_run.only_tracefs)
+        _filter_calls(channel, this_run.follow, this_run.only_tracefs)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         code = NOT_EXECUTABLE
@@ -250,28 +250,28 @@ def _become(this_run: _Run, calls: SystemCalls, channel: socket.socket, error_in
 
 
 def _unblock(masked: set[int]) -> None:
-    """Take signals as the command will, except for those that it would ignore."""
+    """Restore the signal mask, and the default action of SIGINT if Python handles it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
-def _filter_calls(channel: socket.socket, follow: bool, whole: bool) -> None:
-    """Put the filter on this process and the command, and send its listener away."""
+def _filter_calls(channel: socket.socket, follow: bool, only_tracefs: bool) -> None:
+    """Install the filter for this process and the command, and send its listener to the parent."""
     if follow:
         from kprobe_sim.expose.run.call_effects import FOLLOWED
     try:
-        listener = listen(followed=FOLLOWED if follow else frozenset(), name=whole)
+        listener = listen(followed=FOLLOWED if follow else frozenset(), name=not only_tracefs)
     except CannotFollow:
         if follow:
             raise
-        return  # then uname reports this machine's kernel
+        return  # uname then reports this machine's kernel
     if listener is not None:
         socket.send_fds(channel, [b"1"], [listener])
         os.close(listener)
 
 
-def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bool) -> None:
+def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, only_tracefs: bool) -> None:
     here = os.getcwd()
     try:
         calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
@@ -285,7 +285,7 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bo
     descriptors = open_device(), open_device()
     try:
         calls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-        _cover(calls, channel, descriptors, root_mode, whole)
+        _cover(calls, channel, descriptors, root_mode, only_tracefs)
         _lock(calls)
     except OSError as error:
         raise CannotMount(f"mounting on {error.filename or TRACING}: {explain(error)}") from None
@@ -298,11 +298,11 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bo
 
 
 def _cover(
-    calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int, whole: bool
+    calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int, only_tracefs: bool
 ) -> None:
-    """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs.
+    """Mount the simulator where tracefs is expected and over each tracefs of this machine; hide its debugfs.
 
-    The second descriptor serves the files outside the tracefs.
+    The second descriptor serves the files outside tracefs.
     """
     mounted = list(mount_table())
     if not os.path.isdir(TRACING) or not os.path.isdir(DEBUG):
@@ -317,7 +317,7 @@ def _cover(
         os.mkdir(f"{DEBUG}/{directory}", 0o700)
     calls.mount(TRACING, f"{DEBUG}/tracing", "", MS_BIND)
     calls.mount(f"{files}/{KPROBES}", f"{DEBUG}/{KPROBES}", "", MS_BIND)
-    if whole:
+    if not only_tracefs:
         lay(files)
     calls.unmount(files)
     os.rmdir(files)
@@ -330,7 +330,7 @@ def _cover(
 
 
 def _remake_parent(calls: SystemCalls) -> None:
-    """Rebuild /sys/kernel with all it has: a kernel without tracing has no directory there to mount on."""
+    """Rebuild /sys/kernel with its contents: a kernel without tracing has no directory to mount on there."""
     parent = os.path.dirname(TRACING)
     held = os.open(parent, os.O_PATH | os.O_DIRECTORY)
     names = os.listdir(parent)
@@ -358,7 +358,7 @@ def _lock(calls: SystemCalls) -> None:
     done_out, done_in = os.pipe()
     this = os.getpid()
     helper = os.fork()
-    if not helper:  # the ids are given from outside
+    if not helper:  # only a process outside may write the ids
         status = 1
         try:
             os.close(ready_in)

@@ -1,9 +1,9 @@
 """The seccomp filter on programs in `kprobe-sim run`: which system calls are reported, answered or refused.
 
-- Followed calls stop the program for the one that traces it (SECCOMP_RET_TRACE; see `follow`).
-- Calls that say which kernel this is are answered in its stead (seccomp_unotify(2); see `kernel_name`).
-- Calls into the tracing of this machine's own kernel fail as on a kernel that was built without them: what they would
-  show isn't the simulated machine's, whose events have other numbers.
+- Followed calls stop the program for its tracer (SECCOMP_RET_TRACE; see `follow`).
+- This process answers calls that identify the kernel (seccomp_unotify(2); see `kernel_name`).
+- Calls that trace this machine's kernel fail as on a kernel built without them: they would not show the simulated
+  machine, whose events have other numbers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from types import MappingProxyType
 from kprobe_sim.events.static.syscall_numbers import syscall_number
 
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
-_WAIT_KILLABLE = 0x20  # once a call has been reported, only a fatal signal interrupts it (5.19 and later)
+_WAIT_KILLABLE = 0x20  # only a fatal signal interrupts a reported call (5.19 and later)
 X86_64, I386 = 0xC000003E, 0x40000003  # AUDIT_ARCH_*
 _X32 = 0x40000000
 _ALLOW, _TRACE, _USER_NOTIFY, _ERRNO = 0x7FFF0000, 0x7FF00000, 0x7FC00000, 0x00050000
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
-_NUMBER, _ARCH = 0, 4  # places in struct seccomp_data
+_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
 
-UNAME, STATFS, FSTATFS = 63, 137, 138  # reported, where the kernel is to have another name
-_TOLD = (UNAME, STATFS, FSTATFS)
+UNAME, STATFS, FSTATFS = 63, 137, 138  # answered if the kernel is to have another name
+_ANSWERED = (UNAME, STATFS, FSTATFS)
 _REFUSED = ("perf_event_open", "bpf")
-# those of 32-bit programs, by the names that x86-64's have
+# calls of 32-bit programs, with the names of x86-64
 CALLS_I386: Mapping[int, str] = MappingProxyType(
     {
         1: "exit",
@@ -58,39 +58,39 @@ class CannotFollow(Exception):
 
 
 def listen(*, followed: frozenset[str] = frozenset(), name: bool) -> int | None:
-    """Put the filter on this process and its descendants; return the descriptor that hears of the calls to be answered.
+    """Install the filter for this process and its descendants; return the descriptor that reports calls to answer.
 
-    `followed` are the names of calls that stop whoever makes them, `name` is true if the kernel is to have another
-    one.  None: nobody hears, as `name` is false or a filter around this one has a listener already.  Raises
-    CannotFollow if this machine doesn't allow it.
+    `followed` names the calls that stop their caller; `name` is true if the kernel is to have another name.  Returns
+    None if nothing is to be answered: `name` is false, or an outer filter already has a listener.  Raises CannotFollow
+    if this machine doesn't allow it.
     """
     if os.uname().machine != "x86_64":
         raise CannotFollow("following callers needs x86-64")
     libc = ctypes.CDLL(None, use_errno=True)
     if name:
         for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
-            found = _put(libc, _program(followed, name=True), flags)
-            if found >= 0:
-                return found
-    if _put(libc, _program(followed, name=False), 0) < 0:
+            listener = _install(libc, _program(followed, name=True), flags)
+            if listener >= 0:
+                return listener
+    if _install(libc, _program(followed, name=False), 0) < 0:
         raise CannotFollow(f"following callers needs seccomp(2): {os.strerror(ctypes.get_errno())}")
     return None
 
 
-def _put(libc: ctypes.CDLL, program: bytes, flags: int) -> int:
+def _install(libc: ctypes.CDLL, program: bytes, flags: int) -> int:
     filters = ctypes.create_string_buffer(program)
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filters", ctypes.c_void_p))
 
-    whole = Program(len(program) // 8, ctypes.addressof(filters))
-    found: int = libc.syscall(_SECCOMP, _SET_MODE_FILTER, flags, ctypes.byref(whole))
-    return found
+    argument = Program(len(program) // 8, ctypes.addressof(filters))
+    result: int = libc.syscall(_SECCOMP, _SET_MODE_FILTER, flags, ctypes.byref(argument))
+    return result
 
 
 def _program(followed: frozenset[str], *, name: bool) -> bytes:
     """Return the BPF program."""
-    native: dict[int, int] = dict.fromkeys(_TOLD, _USER_NOTIFY) if name else {}
+    native: dict[int, int] = dict.fromkeys(_ANSWERED, _USER_NOTIFY) if name else {}
     for call in sorted(followed):
         number = syscall_number(call)
         if number is not None:
@@ -110,7 +110,7 @@ def _program(followed: frozenset[str], *, name: bool) -> bytes:
 
 
 def _block(actions: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
-    """Return the part for one kind of program: an action for each number, all others allowed."""
+    """Return the part for one architecture: an action for each number; all other calls are allowed."""
     code = [(_LOAD, 0, 0, _NUMBER)]
     for number, action in actions.items():
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, action)]

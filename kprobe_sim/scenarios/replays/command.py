@@ -14,10 +14,10 @@ _OK, _DIFFERENT, _USAGE, _NO_OUTPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 1, 13
 
 
 def replay(document: str | None, name: str | None, *, is_list: bool = False, is_fast: bool = False) -> int:
-    """Show the listings of a document, or the one of that name; return the exit status.
+    """Show the listings of a document, or only the named one; return the exit status.
 
-    With `is_list` name them, without a document those of all.  1 if one isn't shown as the document has it, or nothing
-    can be printed; 2 for names that there aren't; 130 after Ctrl-C; 141 when whoever reads the output has gone.
+    With `is_list` only list them, those of all documents if none is given.  The status is 1 if a listing differs from
+    the document or can't be printed, 2 for an unknown name, 130 after Ctrl-C, 141 when the output's reader is gone.
     """
     try:
         chosen = _chosen(document, name)
@@ -41,7 +41,7 @@ def replay(document: str | None, name: str | None, *, is_list: bool = False, is_
 
 
 class _Terminal:
-    """Standard output; `error` is why nothing can be written to it any more."""
+    """Standard output; `error` is the reason why it can no longer be written."""
 
     def __init__(self) -> None:
         self.error: OSError | None = None
@@ -58,7 +58,7 @@ class _Terminal:
             raise
 
     def give_up(self) -> None:
-        """Have nothing be written at exit either."""
+        """Discard what would be written at exit."""
         if sys.__stdout__ is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
@@ -77,8 +77,8 @@ def _row(listing: Listing) -> str:
 
 def _show_all(chosen: list[Listing], terminal: _Terminal, *, is_fast: bool) -> int:
     status = _OK
-    for place, listing in enumerate(chosen):
-        if place:
+    for number, listing in enumerate(chosen):
+        if number:
             terminal.write(b"\n")
         status = max(status, _show(listing, terminal, is_fast=is_fast))
     return status
@@ -97,7 +97,7 @@ def _show(listing: Listing, terminal: _Terminal, *, is_fast: bool) -> int:
     except (OSError, ValueError) as error:
         if terminal.error is None:
             return _say(f"{listing.path}: {error}", _DIFFERENT)
-    if terminal.error is not None:  # which `kprobe` ends by, without a word
+    if terminal.error is not None:  # it makes `kprobe` end silently
         raise terminal.error
     if shown == listing.expected.encode():
         return _OK

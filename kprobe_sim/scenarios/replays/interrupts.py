@@ -1,4 +1,4 @@
-"""How often SIGINT came, whoever handles it."""
+"""How often SIGINT came, whatever handles it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 class Interrupts:
-    """Counts, within `with`, each SIGINT that a handler of Python's took: `kprobe` handles it, and says nothing of it.
+    """Counts, within `with`, each SIGINT that a Python handler took: `kprobe` handles it and doesn't report it.
 
     Only the main thread can count; for others `count` stays 0.
     """
@@ -33,8 +33,8 @@ class Interrupts:
 
     @property
     def count(self) -> int:
-        """How many came so far."""
+        """The number so far."""
         if self._is_main:
-            with contextlib.suppress(BlockingIOError):  # none since it was asked last
+            with contextlib.suppress(BlockingIOError):  # none since the last count
                 self._count += os.read(self._source, 1 << 16).count(signal.SIGINT)
         return self._count

@@ -1,8 +1,8 @@
 """A listing of a document: the commands as typed, what the machine did meanwhile, and the text as printed.
 
-It lies in kprobe_sim/scenarios/replays/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml`
-(docs/reference/activities.md) and `expected.txt`.
-Where that isn't the document's text byte for byte, `restored` says what was done to it.
+It is in kprobe_sim/scenarios/replays/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml`
+(docs/reference/activities.md) and `expected.txt`.  Where the latter isn't the document's text byte for byte, `restored`
+says what was changed.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from kprobe_sim.kernel.activity import Activity, parse
 from kprobe_sim.named_tuple import NamedTuple
 
 SEEDS = Path(__file__).parent / "seeds"
-CUT = "[...]\n"  # how a document says that it goes on
+CUT = "[...]\n"  # how a document shows that the output continues
 _KEYS = {
     "title", "where", "kernel", "cpus", "commands", "run", "plays", "ends", "early", "unseen", "skip", "facts",
     "answers", "made", "differs", "functions", "restored",
 }  # fmt: skip
-# what may have been done to a document's text: expected.txt has what the kernel printed
+# the possible changes to a document's text: expected.txt has what the kernel printed
 RESTORED = {
-    "indent": "the page's indent is taken off",
-    "blanks": "the page had made one blank of several and of line ends",
-    "line": "a line that the document breaks with a backslash is whole",
-    "tag": "<stack trace>, which the page took for a tag, is put in again",
+    "indent": "the page's indent is removed",
+    "blanks": "the page had replaced runs of blanks and line ends by one blank",
+    "line": "a line that the document breaks with a backslash is joined",
+    "tag": "<stack trace>, which the page took for a tag, is inserted again",
 }
 
 
 class Listing(NamedTuple):
     """One listing.
 
-    `run` are the shell lines that are run: `commands`, unless the typed program is a script whose own operations they
-    are.  The activity is played after `plays` of them, by default while the program reads.  `early` of its calls come
-    before anything is read, `unseen` lines come after the listing's end, `skip` lines before its beginning.
+    `run` are the shell lines to run: `commands`, or the operations of the typed program if that is a script.  The
+    activity is played after the line with the number `plays`, by default while the program reads.  `early` calls come
+    before anything is read, `unseen` lines follow the listing's end, `skip` lines precede its beginning.
 
-    `facts` and `answers` are what the author's kernel had otherwise than the recorded one, `made` is when files came,
-    by name.  `differs` says why the replay isn't yet what the document shows, "" where it is.  `restored` is what was
-    done to the document's text, words of `RESTORED`; nothing where `expected` is in the document byte for byte.
+    `facts` and `answers` are where the author's kernel differs from the recorded one, `made` is when files were made,
+    by name.  `differs` says why the replay differs from the document, "" if it doesn't.  `restored` names the changes
+    to the document's text, from `RESTORED`; it is empty if the document has `expected` byte for byte.
     """
 
     document: str
@@ -66,7 +66,7 @@ class Listing(NamedTuple):
 
     @property
     def path(self) -> str:
-        """What names it: DOCUMENT/LISTING."""
+        """The name DOCUMENT/LISTING."""
         return f"{self.document}/{self.name}"
 
 
@@ -76,19 +76,20 @@ def documents() -> list[str]:
 
 
 def listings(document: str) -> list[Listing]:
-    """Return the listings of a document in its order.  Raises ValueError, saying which there are, for none."""
+    """Return a document's listings in order.  Raises ValueError, with the known names, for an unknown document."""
     if document not in documents():
         raise ValueError(f"no document {document!r}; there are: {', '.join(documents())}")
     return [_read(path) for path in sorted((SEEDS / document).iterdir()) if path.is_dir()]
 
 
 def find(document: str, name: str) -> Listing:
-    """Return a listing by its name, or by the number that it begins with.  Raises ValueError if there is none."""
+    """Return a listing by its name, or by the number at its beginning.  Raises ValueError if there is none."""
     known = listings(document)
-    for one in known:
-        if name in (one.name, one.name.partition("-")[0], one.name.partition("-")[0].lstrip("0")):
-            return one
-    raise ValueError(f"no listing {name!r} in {document}; there are: {', '.join(one.name for one in known)}")
+    for listing in known:
+        number = listing.name.partition("-")[0]
+        if name in (listing.name, number, number.lstrip("0")):
+            return listing
+    raise ValueError(f"no listing {name!r} in {document}; there are: {', '.join(listing.name for listing in known)}")
 
 
 def _read(path: Path) -> Listing:
@@ -125,5 +126,5 @@ def _read(path: Path) -> Listing:
 
 
 def folded(text: str) -> str:
-    """Return a text with each run of blanks and line breaks as one blank: what a page made of it."""
+    """Return a text with each run of blanks and line breaks as one blank, as pages show it."""
     return re.sub(r"\s+", " ", text).strip()

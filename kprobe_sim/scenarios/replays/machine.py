@@ -1,4 +1,4 @@
-"""The machine of a listing: its kernel, and a tracefs whose readers let the machine run."""
+"""The machine of a listing: its kernel, and a tracefs whose readers make the machine run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NS = 1_000_000_000
 class ListingTracefs(SimTracefs[SimulatedKernel]):
     """The tracefs of a listing's machine.
 
-    Whoever reads trace_pipe sees each call of the activity as it is made, at the pace of the listing's times unless
-    `is_fast`; after the last `end` is called, once.  `early` calls are made before `trace` is read first.
+    A reader of trace_pipe sees each call of the activity as it is made, at the pace of the listing's times unless
+    `is_fast`; after the last call, `end` is called once.  `early` calls are made before the first read of `trace`.
 
-    `is_interrupted` is set when SIGINT comes while it waits for the next call: it goes to whoever handles that, and no
+    `is_interrupted` is set when SIGINT comes during the wait for the next call: the signal goes to its handler, and no
     further call is made.
     """
 
@@ -40,12 +40,12 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
         self.is_interrupted = False
 
     def has_function(self, name: str) -> bool:
-        """Return whether available_filter_functions has a function of that name."""
+        """Return whether available_filter_functions lists a function of that name."""
         with self.kernel.condition:
             return bool(self.kernel.machine.functions().numbers(name))
 
     def read(self, path: str) -> bytes:
-        """Return the whole text of a file."""
+        """Return the text of a file."""
         if path.rpartition("/")[2] == "trace" and self.kernel.instances.enabled_events():
             for _ in range(self._early):
                 self.go_on()
@@ -57,7 +57,7 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
         return _Stream(self, super().stream(path))
 
     def go_on(self) -> bool:
-        """Make the next call; False if there is none left, or SIGINT came before it."""
+        """Make the next call; return False if none is left, or SIGINT came first."""
         if self.is_interrupted or not self._steps:
             return False
         step = self._steps.pop(0)
@@ -68,27 +68,27 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
         return True
 
     def end(self) -> None:
-        """Say, once, that all calls are made."""
+        """Call `end`, once, when all calls are made."""
         if self._end is not None and not self.is_interrupted:
             self._end()
             self._end = None
 
     def _wait(self, step: Step) -> None:
-        at = step.options["at"]
+        time_ns = step.options["at"]
         if self._last is not None and not self._is_fast:
-            self.is_interrupted = not pause(max(0, at - self._last) / _NS)
-        self._last = at
+            self.is_interrupted = not pause(max(0, time_ns - self._last) / _NS)
+        self._last = time_ns
 
 
 class _Stream(SimStream):
-    """A trace_pipe whose reader lets the machine go on."""
+    """A trace_pipe whose reader makes the machine continue."""
 
     def __init__(self, tracefs: ListingTracefs, stream: SimStream) -> None:
         self._tracefs = tracefs
         self._stream = stream
 
     def read(self, timeout: float | None = None) -> bytes:
-        """Return the next data; b"" at the end or after close; TimeoutError after `timeout` seconds without data."""
+        """Return the next data; b"" at the end or after close.  Raises TimeoutError after `timeout` seconds."""
         while True:
             try:
                 return self._stream.read(0)
@@ -104,22 +104,22 @@ class _Stream(SimStream):
 
 
 def kernel_of(listing: Listing) -> SimulatedKernel:
-    """Return the kernel of a listing: the recorded one, but for what the author's had otherwise.
+    """Return the kernel of a listing: the recorded one, changed where the author's differs.
 
-    Raises ValueError where there is no profile of it.
+    Raises ValueError if there is no profile of it.
     """
     build = profile.load(listing.kernel)
     if listing.facts or listing.answers:
-        build = copy.copy(build)  # what is made of a build once is made for this one anew
+        build = copy.copy(build)  # what is computed once for a build is computed for this copy again
         build.__dict__.update(listing.facts)
         build.__dict__["answers"] = MappingProxyType({**build.answers, **listing.answers})
     return SimulatedKernel(build, cpus=listing.cpus)
 
 
 def pause(seconds: float) -> bool:
-    """Wait; return False at once if SIGINT comes, after it was handled by whoever handles it.
+    """Wait; if SIGINT comes, let its handler run and return False at once.
 
-    Otherwise a handler that only notes the signal would have the wait go on to its end.
+    Otherwise the wait would continue to its end under a handler that only notes the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""The playing of a listing: its commands are run on its machine, and shown as on a terminal."""
+"""The playing of a listing: runs its commands on its machine, and shows them as on a terminal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _INTERRUPT = b"^C"  # as a terminal echoes it
 
 
 class Screen(io.RawIOBase):
-    """What a terminal shows: everything that is written, between a listing's first line and its last.
+    """What a terminal shows: everything written from a listing's first line to its last.
 
-    `unseen` counts the lines after that.
+    `unseen` counts the lines after the last.
     """
 
     def __init__(self, listing: Listing, write: Callable[[bytes], None]) -> None:
@@ -31,7 +31,7 @@ class Screen(io.RawIOBase):
         body = listing.expected.removesuffix(CUT)
         self._left = body.count("\n") if listing.ends == "cut" else None
         self._says_cut = body != listing.expected
-        self._rest = b""
+        self._pending = b""  # a line without its end
         self.is_over = False
         self.unseen = 0
 
@@ -47,7 +47,7 @@ class Screen(io.RawIOBase):
         if self._left is None and not self._skip:
             self._write(text)
             return len(text)
-        *lines, self._rest = (self._rest + text).split(b"\n")
+        *lines, self._pending = (self._pending + text).split(b"\n")
         for line in lines:
             self._line(line + b"\n")
         return len(text)
@@ -67,7 +67,7 @@ class Screen(io.RawIOBase):
 
 
 class _Words(io.RawIOBase):
-    """What `kprobe` says beside the trace, but for its last line, the counts: the script of the documents has none."""
+    """What `kprobe` prints besides the trace, without the counts at the end, which the documents' script lacks."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -84,7 +84,7 @@ class _Words(io.RawIOBase):
 
 
 def _text(buffer: Any) -> io.TextIOWrapper:
-    """Return a text file that writes through to what is as good as a file for that."""
+    """Return a text file that writes through to a binary one."""
     return io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
 
 
@@ -95,11 +95,11 @@ def play(
     *,
     is_fast: bool = True,
 ) -> int:
-    """Play a listing; `write` is given what its terminal shows.  Return how many lines came after its end.
+    """Play a listing; `write` gets what its terminal shows.  Return the number of lines after the listing's end.
 
-    `typed` is given each command before it is run; all of them at first where something else is run in their place.  It
-    plays at the pace of the listing's times, or at once.  Raises ValueError where its kernel can't be simulated, and
-    KeyboardInterrupt when SIGINT came, also where `kprobe` ended its trace by that.
+    `typed` gets each command before it runs, or all of them first if something else runs in their place.  With
+    `is_fast` the listing plays at once, else at the pace of its times.  Raises ValueError if its kernel can't be
+    simulated, and KeyboardInterrupt when SIGINT came, even if `kprobe` ended its trace by that.
     """
     screen = Screen(listing, write)
     is_kprobe = listing.run[-1].startswith("./kprobe")
@@ -109,7 +109,7 @@ def play(
         nonlocal sent
         if listing.ends == "^C":
             screen.write(_INTERRUPT)
-            if listing.expected.endswith("^C\n"):  # the document leaves out what the program says then
+            if listing.expected.endswith("^C\n"):  # the document omits what the program prints then
                 screen.write(b"\n")
                 screen.is_over = True
         elif listing.ends == "cut":
@@ -124,13 +124,13 @@ def play(
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), Interrupts() as interrupts:
         for line in _lines(listing, tracefs, typed):
             shell.run(line)
-            if interrupts.count > sent:  # by somebody else, whom `kprobe` has obeyed
+            if interrupts.count > sent:  # from somebody else, and `kprobe` ended by it
                 raise KeyboardInterrupt
     return screen.unseen
 
 
 def _lines(listing: Listing, tracefs: ListingTracefs, typed: Callable[[str], None]) -> Iterator[str]:
-    """Yield the lines to run; the activity goes on after that of which the listing says so."""
+    """Yield the lines to run; the activity continues after the line that the listing names."""
     is_typed = listing.run == listing.commands
     for line in () if is_typed else listing.commands:
         typed(line)
@@ -148,6 +148,6 @@ def _kprobe() -> Command:
     from importlib.metadata import entry_points
 
     for point in entry_points(group="kprobe.program", name="main"):
-        found: Command = point.load()
-        return found
+        command: Command = point.load()
+        return command
     raise ValueError("the command kprobe isn't installed")

@@ -20,9 +20,9 @@ class Command(Protocol):
 
 
 class Shell:
-    """Runs lines on a listing's tracefs; what they print goes to `write`, errors among it.
+    """Runs lines on a listing's tracefs; their output and errors go to `write`.
 
-    `kprobe` makes the command, which prints by itself; `made` says when files came, "" for all others.
+    `kprobe` returns the command, which prints by itself; `made` says when files were made, under "" for all others.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Shell:
         self._kprobe = kprobe
 
     def run(self, line: str) -> None:
-        """Run one line.  Raises ValueError for one that isn't known here."""
+        """Run one line.  Raises ValueError for an unknown command."""
         lexer = shlex.shlex(line, posix=True, punctuation_chars=">")
         lexer.whitespace_split = True
         lexer.commenters = ""
@@ -42,20 +42,20 @@ class Shell:
         target = None
         for sign in (">", ">>"):
             if sign in words:
-                place = words.index(sign)
-                target, truncate = words[place + 1], sign == ">"
-                words = words[:place] + words[place + 2 :]
+                position = words.index(sign)
+                target, truncate = words[position + 1], sign == ">"
+                words = words[:position] + words[position + 2 :]
         match words:
-            case ["echo", *rest] if target is not None:
-                self._put(target, " ".join(rest), truncate=truncate)
-            case ["echo", *rest]:
-                self._write(" ".join(rest).encode() + b"\n")
+            case ["echo", *arguments] if target is not None:
+                self._put(target, " ".join(arguments), truncate=truncate)
+            case ["echo", *arguments]:
+                self._write(" ".join(arguments).encode() + b"\n")
             case ["cat", path]:
                 self._show(_relative(path))
             case ["ls", "-l", path]:
                 self._list(_relative(path))
-            case ["./kprobe", *rest]:
-                self._kprobe()(rest, tracefs=self._tracefs)
+            case ["./kprobe", *arguments]:
+                self._kprobe()(arguments, tracefs=self._tracefs)
             case _:
                 raise ValueError(f"no command of a listing: {line}")
 
@@ -74,14 +74,14 @@ class Shell:
                 self._write(stream.read(0))
 
     def _list(self, path: str) -> None:
-        """List a directory as ls -l does, but for when its entries were made."""
+        """List a directory like ls -l, with the times that the listing gives."""
         tracefs = self._tracefs
         self._write(b"total 0\n")
         for name in sorted(tracefs.listdir(path)):
             entry = f"{path}/{name}"
             mode, is_dir = tracefs.mode(entry), tracefs.is_dir(entry)
             bits = zip(range(8, -1, -1), "rwx" * 3, strict=True)
-            letters = "".join(letter if mode >> place & 1 else "-" for place, letter in bits)
+            letters = "".join(letter if mode >> bit & 1 else "-" for bit, letter in bits)
             made = self._made.get(name, self._made.get("", ""))
             text = f"{'d' if is_dir else '-'}{letters} {2 if is_dir else 1} root root 0 {made} {name}\n"
             self._write(text.encode())
