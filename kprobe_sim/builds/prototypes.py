@@ -158,7 +158,7 @@ class PrototypeTable:
         return self._words(number)[0] in "su"
 
     def member(self, number: int, name: str) -> Member | None:
-        """Find a member of a struct or union, those of anonymous ones in it included, as btf_find_struct_member()."""
+        """Find a member of a struct or union, or of an anonymous one in it, as btf_find_struct_member()."""
         waiting: list[tuple[int, int]] = []
         base = 0
         while True:

@@ -41,7 +41,7 @@ class Placing(Protocol):
 
 
 def placement(symbols: Placing, address: int) -> Placement:
-    """Return what the kernel finds when a kprobe is to stand on an address; who registers asks `is_notrace` before."""
+    """Return what the kernel finds when a kprobe is put on an address; registration asks `is_notrace` first."""
     if not symbols.covers(address):
         return Placement.NO_SYMBOL
     if not symbols.is_text(address):

@@ -66,7 +66,7 @@ class _System(NamedTuple):
 class RecordedTracefs:
     """The texts of files, the directories and the static events of a booted kernel whose tracefs nobody touched.
 
-    Paths are relative to the tracefs, but for what is of things made later: `instances/*` and below it is a new
+    Paths are relative to the tracefs, except for things made later: `instances/*` and below it is a new
     instance; `events/*/*` and below a new probe event, `events/*` its group.
 
     The file (`tracefs.bin`, written by `kprobe-vm record`) has the form of symbols.bin.  `files` texts by path; `tree`
@@ -97,7 +97,7 @@ class RecordedTracefs:
         return self._texts[path]
 
     def has_text(self, path: str) -> bool:
-        """Return whether the text of a file was recorded; of kernels of which little was, few were."""
+        """Return whether the text of a file was recorded; a sparse recording has few."""
         return path in self._texts
 
     def entries(self, path: str) -> list[FileEntry]:

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
 from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
-from kprobe_sim.builds.symbol import Placement, Symbol, with_module
+from kprobe_sim.builds.symbol import FUNCTION_SIZE, Placement, Symbol, with_module
 
-_FUNCTION_SIZE = 0x100  # bytes of an added function, by default
 _TEXT_TYPES = frozenset("tTwW")
 
 
@@ -181,26 +180,17 @@ class SymbolTable:
 
     # ------------------------------------------------------------------------------------------------------ adding
 
-    def add(
-        self,
-        name: str,
-        address: int | None = None,
-        size: int = 0x100,
-        module: str = "",
-        *,
-        type: str = "t",
-        traceable: bool = True,
-        blacklisted: bool = False,
-        boundaries: Iterable[int] | None = None,
-    ) -> Symbol:
+    def add(self, symbol: Symbol, boundaries: Iterable[int] | None = None) -> Symbol:
         """Add a function that the recorded kernel doesn't have; return its symbol.
 
-        Without `address` it gets one in a range that nothing else uses.  `boundaries` are the offsets at which
+        At address 0 it gets an address in a range that nothing else uses.  `boundaries` are the offsets at which
         instructions start; by default any offset but +1 to +4, the inside of the call to __fentry__.
+
+        Raises ValueError for a size that isn't positive.
         """
-        symbol = self._added.add(Symbol(name, address or 0, size, type, module, traceable, blacklisted), boundaries)
-        if module:
-            self.add_module(module)
+        symbol = self._added.add(symbol, boundaries)
+        if symbol.module:
+            self.add_module(symbol.module)
         self.version += 1
         return symbol
 
@@ -217,7 +207,7 @@ class SymbolTable:
             raise ValueError(f"size {size} of {name!r} isn't positive")
         known = next((symbol for symbol in self.lookup(name) if _is_meant(symbol, module)), None)
         if known is None:
-            return self.add(name, size=_FUNCTION_SIZE if size is None else size, module=module)
+            return self.add(Symbol(name, size=FUNCTION_SIZE if size is None else size, module=module))
         shown = self.at(known.address)
         is_alias = shown is not None and shown.name != name
         if size is None or (size == known.size and not is_alias):

@@ -304,7 +304,7 @@ def texts(*values: bytes) -> bytes:
         (other("symbols.bin/address", numbers(*[1 << 31] * 5)), "symbols.bin: a list of numbers grows beyond 32 bits"),
         (other("symbols.bin/kinds", texts(bytes([0, 9, 0, 0, 0]))), "symbols.bin: a symbol's kind isn't in the table"),
         (other("symbols.bin/text", struct.pack("<III", 0, 1 << 20, 0)), "symbols.bin: text without its bitmap"),
-        (other("symbols.bin/bits", struct.pack("<II", 1, 1 << 30)), "symbols.bin: texts aren't as long as is said"),
+        (other("symbols.bin/bits", struct.pack("<II", 1, 1 << 30)), "symbols.bin: texts aren't as long as their lengths say"),
         (other("symbols.bin/regions", struct.pack("<III", 0, 9, 7)), "symbols.bin: a region of no module"),
         (other("prototypes.bin/index", numbers(0, 0, 9, 0, 0)), "prototypes.bin: a symbol's prototype isn't there"),
         (other("prototypes.bin/protos", texts(b"0\tname:99")), "prototypes.bin: there is no type 99"),

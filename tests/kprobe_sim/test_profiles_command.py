@@ -237,7 +237,7 @@ def test_what_is_damaged_on_a_server_is_not_kept(home: Home, server: str) -> Non
     [
         ("{}/nothing.kprofile", "kprobe-sim: nothing: {}/nothing.kprofile: File not found"),
         ("{}", "kprobe-sim: {}/SHA256SUMS: File not found"),
-        ("ftp://127.0.0.1/x.kprofile", "kprobe-sim: ftp://127.0.0.1/x.kprofile: there are http, https and file"),
+        ("ftp://127.0.0.1/x.kprofile", "kprobe-sim: ftp://127.0.0.1/x.kprofile: only http, https and file are known"),
         (
             "http://127.0.0.1:1/x.kprofile",
             "kprobe-sim: x: http://127.0.0.1:1/x.kprofile: [Errno 111] Connection refused",

@@ -126,7 +126,7 @@ def test_functions_by_number_and_name_as_in_the_list() -> None:
 
 
 def test_available_filter_functions_as_the_kernel_lists_them(recorded: SymbolTable) -> None:
-    lines = [name for _, name in recorded.traceable_places()]
+    lines = [name for _, name in recorded.ftrace_locations()]
     assert lines[:8] == [
         "__traceiter_initcall_level",
         "__traceiter_initcall_start",
@@ -164,49 +164,49 @@ def test_the_answers_hold_every_kind_of_refusal() -> None:
 
 
 def test_an_added_function_is_found_and_covers_its_bytes(table: SymbolTable) -> None:
-    symbol = table.add("SyS_openat", size=0x80)
+    symbol = table.add(Symbol("SyS_openat", size=0x80))
     assert table.lookup("SyS_openat") == [symbol]
     assert table.at(symbol.address + 0x7F) == symbol
     assert table.at(symbol.address + 0x80) is None
     assert table.placement(symbol.address + 83) is Placement.OK
     assert table.placement(symbol.address + 4) is Placement.NOT_BOUNDARY
-    assert list(table.traceable_places())[-1][1] == "SyS_openat"
+    assert list(table.ftrace_locations())[-1][1] == "SyS_openat"
 
 
 def test_added_functions_do_not_overlap(table: SymbolTable) -> None:
-    first, second = table.add("one", size=0x101), table.add("two", size=1)
+    first, second = table.add(Symbol("one", size=0x101)), table.add(Symbol("two", size=1))
     assert second.address == first.address + 0x110
-    assert table.add("three", 0xFFFFFFFFB0001000, 0x10).address == 0xFFFFFFFFB0001000
+    assert table.add(Symbol("three", 0xFFFFFFFFB0001000, 0x10)).address == 0xFFFFFFFFB0001000
 
 
 def test_added_boundaries_are_the_only_ones(table: SymbolTable) -> None:
-    symbol = table.add("sys_open", boundaries=[5, 9])
+    symbol = table.add(Symbol("sys_open"), boundaries=[5, 9])
     assert [offset for offset in range(12) if table.is_boundary(symbol.address + offset)] == [0, 5, 9]
 
 
 def test_a_second_function_of_a_recorded_name(table: SymbolTable) -> None:
-    added = table.add("vfs_read")
+    added = table.add(Symbol("vfs_read"))
     assert [symbol.address for symbol in table.lookup("vfs_read")] == [0xFFFFFFFF8134AEA0, added.address]
 
 
 def test_an_added_module(table: SymbolTable) -> None:
-    symbol = table.add("ext9_open", module="ext9")
+    symbol = table.add(Symbol("ext9_open", module="ext9"))
     assert "ext9" in table.modules()
     assert symbol.module == "ext9"
-    assert list(table.traceable_places())[-1][1] == "ext9_open [ext9]"
+    assert list(table.ftrace_locations())[-1][1] == "ext9_open [ext9]"
     table.add_module("empty")
     assert "empty" in table.modules()
 
 
 def test_what_is_added_stays_in_its_table(table: SymbolTable, recorded: SymbolTable) -> None:
-    table.add("nowhere_else")
+    table.add(Symbol("nowhere_else"))
     assert recorded.lookup("nowhere_else") == []
 
 
 def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
     table: SymbolTable, recorded: SymbolTable
 ) -> None:
-    table.add("SyS_openat")
+    table.add(Symbol("SyS_openat"))
     table.declare("vfs_write", 0x10)
     table.declare("vfs_read", 0x10000)
     for address, _, _ in answers():
@@ -225,7 +225,7 @@ def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
 
 def test_a_size_must_be_positive(table: SymbolTable) -> None:
     with pytest.raises(ValueError, match="isn't positive"):
-        table.add("nothing", size=0)
+        table.add(Symbol("nothing", size=0))
 
 
 def test_a_file_of_another_kind_is_refused() -> None:

@@ -11,7 +11,7 @@ This is the only place where a version is compared.  To add a rule:
 
 In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fixtures/kinds/6.1.jsonl, and likewise
 'triggers'; 'recorded traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a
-'campaign' found.  Kernels before 5.10 can't be had as packages: where a source names a function or a file of one, that
+'campaign' found.  There are no packages of kernels before 5.10: where a source names a function or a file of one, it
 was read there.  Between two recorded series a threshold is that of a change log, or else the newer series.
 """
 

@@ -69,7 +69,7 @@ class DefinitionGates:
         ":.",
         {(6, 5, 0): ":.*"},
         "docs/kernel/definitions.md#default-names",
-        Unasked("only the place of an fprobe can hold a *, and no name is made of one that is refused"),
+        Unasked("only an fprobe's probe point can hold a *, and a refused one gives no name"),
     )
     # message id of the refusal of p<digits>
     maxactive_on_probe: str = gate(

@@ -123,7 +123,7 @@ class FilterGates(GateValues):
     generic_fields: bool = since((4, 3, 0), "recorded: 3.13 knows no CPU and comm, 4.4 does", TOO_OLD)
     # the generic field common_cpu
     common_cpu: bool = since(
-        (5, 4, 0), "guests: 4.19.108 has no field 'common_cpu > 256' speaks of, 5.4.273 has", TOO_OLD
+        (5, 4, 0), "guests: 4.19.108 lacks the field of 'common_cpu > 256', 5.4.273 has it", TOO_OLD
     )
     # ~ takes ?, [] and a star anywhere
     early_globs: bool = since(

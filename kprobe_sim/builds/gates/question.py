@@ -57,7 +57,7 @@ class Unasked(NamedTuple):
 
 
 TOO_OLD = Unasked(
-    "no kernel before 5.10 can be had as a package: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
+    "there is no package of a kernel before 5.10: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
 )
 
 LETTERS = r"workload-\d+ +\[\d+\] (\S)\S(\S+) "  # without the second: a need to reschedule comes by chance

@@ -255,7 +255,7 @@ class TextGates:
     program_depth_taken: bool = since(
         (6, 1, 0),
         "recorded traces 5.10 (d...) and 6.1 (DNZff): 16_uprobe2; tracing_gen_ctx_dec() with preemption on",
-        Unasked("no place of the workload's program is known, at which it would hit a uprobe"),
+        Unasked("no offset in the workload's program is known at which it would hit a uprobe"),
     )
     # what the handler of an fprobe on an entry adds to common_preempt_count
     fprobe_entry_depth: int = gate(

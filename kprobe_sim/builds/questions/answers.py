@@ -32,9 +32,9 @@ class Differences(NamedTuple):
 
 
 def ask(tracefs: AskedTracefs, workload: Workload, version: str, places: Mapping[str, str] = NO_PLACES) -> Differences:
-    """Ask a kernel of a version ("6.1.190") all questions for which it has what they need.
+    """Ask a kernel of a version ("6.1.190") all questions that it can answer.
 
-    `places` has those of `ask.PLACES` that were found.  Raise OSError where what was done can't be undone.
+    `places` has the known `ask.PLACES`.  Raises OSError if the effects of a question can't be undone.
     """
     asker = Asker(tracefs, workload, places)
     number = version_number(version)
