@@ -78,10 +78,10 @@ class SymbolTable:
             return list(self.recorded.lookup(name))
         return [self._symbol(position) for position in self._present(name)] + self._added.lookup(name)
 
-    def at(self, address: int) -> Symbol | None:
+    def containing(self, address: int) -> Symbol | None:
         """Return the symbol that covers an address, of aliases the first, as the kernel's `%pS` would name it."""
         if not self.version:
-            return self.recorded.at(address)
+            return self.recorded.containing(address)
         added = self._added.covering(address)
         if added is not None:
             return added.symbol
@@ -208,7 +208,7 @@ class SymbolTable:
         known = next((symbol for symbol in self.lookup(name) if _is_meant(symbol, module)), None)
         if known is None:
             return self.add(Symbol(name, size=FUNCTION_SIZE if size is None else size, module=module))
-        shown = self.at(known.address)
+        shown = self.containing(known.address)
         is_alias = shown is not None and shown.name != name
         if size is None or (size == known.size and not is_alias):
             return known

@@ -1,6 +1,6 @@
 """A task that makes the traced machine do what a test says, in the simulator and in a guest.
 
-Whatever a probe can see of it is known beforehand and the same on both: its name, its user memory at `MEMORY`, the
+Whatever a probe can see of it is known in advance, and the same on both: its name, its user memory at `MEMORY`, the
 descriptor that an open returns (3), the arguments in registers, the call chain of the recorded kernel build.
 """
 
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The functions that the system calls lead to, and what they get: different in each build."""
+    """The functions that the system calls lead to, and what they get: they differ between builds."""
 
     openat: Entry
     fork: Entry

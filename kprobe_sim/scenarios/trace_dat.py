@@ -69,15 +69,15 @@ def _symbols(kernel: SimulatedKernel, entries: Iterable[RingEntry]) -> bytes:
     symbols = kernel.symbols
     found = {}
     for address in {address for entry in entries for address in _addresses(entry.data)}:
-        if (one := symbols.at(address)) is None:
+        if (one := symbols.containing(address)) is None:
             continue
         found[one.address, one.name] = one
-        if (after := symbols.at(one.address + one.size)) is not None:
+        if (after := symbols.containing(one.address + one.size)) is not None:
             found[after.address, after.name] = after
     image = [one for one in found.values() if not one.module]
     tails = {one: f"\t[{one.module}]" if one.module else "" for one in found.values()}
     lines = [(one.address, f"{one.type} {one.name}{tail}") for one, tail in tails.items()]
-    if image and symbols.at(end := max(one.address + one.size for one in image)) is None:
+    if image and symbols.containing(end := max(one.address + one.size for one in image)) is None:
         lines.append((end, "B _end"))  # behind all functions of an image there is something
     return "".join(f"{address:016x} {rest}\n" for address, rest in sorted(lines)).encode()
 

@@ -42,7 +42,7 @@ def _renderer_of(instance: Instance, latency: bool) -> Renderer:
 
 
 class _Contents:
-    """A buffer's header and entries as of the last look at it; their lines are made some at a time.
+    """A buffer's header and entries when it was last read; their lines are made some at a time.
 
     Lines that nobody has read yet are kept as long as they hold.
     """
@@ -205,14 +205,14 @@ class Trace(Seq):
                     break
         return marks
 
-    def _fill(self, wanted: int) -> bytes:
+    def _fill(self, size: int) -> bytes:
         """Make a page of lines at a time where the next line is the buffer's next, or the held one."""
         while True:
             known, index, held = self._contents(), self._index, self._held
             start = held if index else known.head
-            enough = min(wanted, self._room)
+            enough = min(size, self._room)
             if len(start) >= enough or (held and not (index and self._is_left)):
-                return super()._fill(wanted)
+                return super()._fill(size)
             used = len(start)
             text, count, beyond = known.page(index - bool(index) + bool(held), enough - used, self._room - used)
             count += bool(held) or not index

@@ -98,7 +98,7 @@ def test_what_a_kernel_has_not_is_not_asked_and_told() -> None:
     assert found.values["int3_errno"] == errno.EILSEQ
     assert found.missing == {
         "module_symbols_counted": "a loaded module",
-        "unsupported_instruction_errno": "the place of an instruction that can't be emulated",
+        "unsupported_instruction_errno": "the address of an instruction that can't be emulated",
         "vmlinux_wins": "a function that a loaded module and the kernel itself have, each once",
     }
     assert not found.missing.keys() & found.values.keys()

@@ -84,7 +84,7 @@ def test_lookup_of_a_name_that_several_functions_have(recorded: SymbolTable) -> 
     ],
 )
 def test_at(recorded: SymbolTable, address: int, name: str | None) -> None:
-    found = recorded.at(address)
+    found = recorded.containing(address)
     assert (found.name if found else None) == name
 
 
@@ -166,8 +166,8 @@ def test_the_answers_hold_every_kind_of_refusal() -> None:
 def test_an_added_function_is_found_and_covers_its_bytes(table: SymbolTable) -> None:
     symbol = table.add(Symbol("SyS_openat", size=0x80))
     assert table.lookup("SyS_openat") == [symbol]
-    assert table.at(symbol.address + 0x7F) == symbol
-    assert table.at(symbol.address + 0x80) is None
+    assert table.containing(symbol.address + 0x7F) == symbol
+    assert table.containing(symbol.address + 0x80) is None
     assert table.placement(symbol.address + 83) is Placement.OK
     assert table.placement(symbol.address + 4) is Placement.NOT_BOUNDARY
     assert list(table.ftrace_locations())[-1][1] == "SyS_openat"
@@ -210,9 +210,9 @@ def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
     table.declare("vfs_write", 0x10)
     table.declare("vfs_read", 0x10000)
     for address, _, _ in answers():
-        ours = table.at(address), table.placement(address), table.is_notrace(address), table.has_endbr(address)
+        ours = table.containing(address), table.placement(address), table.is_notrace(address), table.has_endbr(address)
         theirs = (
-            recorded.at(address),
+            recorded.containing(address),
             recorded.placement(address),
             recorded.is_notrace(address),
             recorded.has_endbr(address),

@@ -50,7 +50,7 @@ or what is wrong on the host:
 
 
 def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
-    from kprobe_vm.machine.machine import Machine  # which takes the extra [vm]
+    from kprobe_vm.machine.machine import Machine  # needs the extra [vm]
 
     return Machine(
         options.kernel,
@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         say("kprobe-vm run: no command: kprobe-vm run KERNEL CMD ...")
         return 2
-    from kprobe_vm.commands.absent import lacking  # which takes the extra [vm]
+    from kprobe_vm.commands.absent import lacking  # needs the extra [vm]
 
     with _machine(options, template=not options.boot) as machine:
         _copy_in(machine, options)
@@ -163,7 +163,7 @@ def _shell(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace) -> int:
     if options.text or options.check:
         return _record_text(options)
-    from kprobe_vm.recording.booted import record_answers, record_kernel  # which takes the extra [vm]
+    from kprobe_vm.recording.booted import record_answers, record_kernel  # needs the extra [vm]
     from kprobe_vm.recording.onefile import record_file
 
     if (options.into is None) == (options.output is None) or (options.answers and options.output):
@@ -181,7 +181,7 @@ def _record(options: argparse.Namespace) -> int:
 
 def _record_text(options: argparse.Namespace) -> int:
     """Record text for the corpus, or say what of it changed: 1 if anything did."""
-    from kprobe_vm.traces import check, corpus  # which takes the extra [vm]
+    from kprobe_vm.traces import check, corpus  # needs the extra [vm]
 
     into = options.output or options.into
     if not options.text or options.answers or (options.output and options.into) or not (into or options.check):

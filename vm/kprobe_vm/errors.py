@@ -7,7 +7,7 @@
     │   │   └── CompilerMissing
     │   ├── ExtraMissing         a Python package of the extra [vm]
     │   ├── QemuTooOld
-    │   ├── NoSuchKernel         no configured suite has that kernel, or the file is none
+    │   ├── NoSuchKernel         no configured suite has that kernel, or the file isn't one
     │   │   └── KernelGone       the lock names it, or it had that release, and the archive has it no more
     │   ├── WrongArchitecture    a package, a kernel or a compiler for another processor
     │   ├── FetchFailed          a package or an index could not be had

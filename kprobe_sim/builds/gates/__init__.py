@@ -56,14 +56,7 @@ class Build(Protocol):
 
 @record
 class Gates(
-    DefinitionGates,
-    ArgumentGates,
-    TextGates,
-    FileGates,
-    KindGates,
-    TriggerGates,
-    OldDefinitionGates,
-    GateValues,
+    DefinitionGates, ArgumentGates, TextGates, FileGates, KindGates, TriggerGates, OldDefinitionGates, GateValues
 ):
     """The values of one kernel's gates, but for those of its filters."""
 

@@ -150,11 +150,7 @@ class ArgumentGates:
     btf: bool = since(
         (6, 5, 0),
         "docs/kernel/arguments.md#names-of-parameters",
-        definition(
-            "p:zz/q vfs_read a=file",
-            "log",
-            {"ok": True, f"EINVAL {_NO_BTF} @18": True, _FETCH: False},
-        ),
+        definition("p:zz/q vfs_read a=file", "log", {"ok": True, f"EINVAL {_NO_BTF} @18": True, _FETCH: False}),
     )
     # (TYPE) is known, but only in event probes
     event_typecasts: bool = gate(

@@ -65,10 +65,7 @@ class OldDefinitionGates:
         (4, 17, 0),
         "definitions 4.4, 4.9 and 4.14 (by backports), and 4.19: 'p:x do_sys_open-4'",
         TOO_OLD,
-        backports=(
-            (4, 9, 229),
-            (4, 14, 67),
-        ),
+        backports=((4, 9, 229), (4, 14, 67)),
     )
     # a return probe off a function's entry, or on nothing, is EINVAL
     returns_checked: bool = since((4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'", TOO_OLD)

@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 
 class Unasked(NamedTuple):
-    """Why no question can settle a gate, so that the version has to tell."""
+    """Why no question can settle a gate: its version decides."""
 
     reason: str
 
@@ -77,10 +77,10 @@ def refusal(line: str, *names: str) -> Question:
 
 
 def taken(line: str) -> Question:
-    """Ask whether a definition is taken, or EINVAL."""
+    """Ask whether a definition is taken or refused with EINVAL."""
     return definition(line, "errno", {"ok": True, "EINVAL": False})
 
 
 def refused_variable(answer: str, value: Any) -> dict[str, Any]:
-    """Return the value of answers in which `{}` is the refusal of a variable, in both spellings of kernels."""
+    """Return a value by its answer, in which `{}` stands for the refusal of a variable as kernels spell it."""
     return {answer.format(f"Invalid $-{word} specified"): value for word in ("variable", "valiable")}

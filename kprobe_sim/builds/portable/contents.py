@@ -165,8 +165,7 @@ class _Types:
 
     def _parts(self, number: int) -> list[int]:
         line = self._lines[number]
-        found = _TYPE.fullmatch(line)
-        _need(found, f"{line[:60]!r} is no type")
+        _need(_TYPE.fullmatch(line), f"{line[:60]!r} is no type")
         words = line.split("\t")
         if words[0] not in "su":
             return [int(words[1])] if words[0] in "*cvr(t[" else []

@@ -160,9 +160,9 @@ def _sorted(names: Sequence[bytes]) -> dict[str, bytes]:
 def mapped(magic: bytes, sections: Sections) -> bytes:
     """Return a mapped file: its directory, then each section at a multiple of 8."""
     head = struct.pack("<8sII", magic, len(sections), 0)
-    at = len(head) + 16 * len(sections)
+    start = len(head) + 16 * len(sections)
     body = bytearray()
     for name, data in sections.items():
-        head += struct.pack("<8sII", name.encode(), at + len(body), len(data))
+        head += struct.pack("<8sII", name.encode(), start + len(body), len(data))
         body += data + b"\0" * (-len(data) % 8)
     return head + bytes(body)

@@ -155,4 +155,8 @@ def _syscall(number: int) -> str:
 
 def _symbol(data: HistData, address: int, *, offset: bool) -> str:
     machine = data.file.instance.machine
-    return f"0x{address:x}" if machine.symbols.at(address) is None else machine.symbol_text(address, offset).decode()
+    return (
+        f"0x{address:x}"
+        if machine.symbols.containing(address) is None
+        else machine.symbol_text(address, offset).decode()
+    )

@@ -188,7 +188,7 @@ class CallResolver:
     def _callers(self, address: int) -> Sequence[str]:
         """Return the callers of every system call of the build, if the address is in a system call's function."""
         recorded: Sequence[str] = self._machine.profile.chains.get("openat", ())
-        symbol = self._machine.symbols.at(address)
+        symbol = self._machine.symbols.containing(address)
         if not recorded or symbol is None:
             return ()
         callers = recorded[1:] if recorded[0].startswith(_OF_SYSTEM_CALLS) else recorded

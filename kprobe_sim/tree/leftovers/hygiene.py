@@ -46,7 +46,7 @@ class Hygiene:
         self.begin()
 
     def begin(self) -> None:
-        """Take the state as it is now for the one that must hold at the end."""
+        """Take the present state as the one that must hold at the end."""
         self._before = state(self._tracefs, [operation.path for operation in self._operations])
         self._operations.clear()
 
@@ -55,7 +55,7 @@ class Hygiene:
         self._operations.append(operation)
 
     def findings(self, touched: Iterable[str] = ()) -> list[Finding]:
-        """Return what isn't as it was; `touched` are further paths that were written."""
+        """Return what has changed since `begin`; `touched` are further paths that were written."""
         paths = [*(operation.path for operation in self._operations), *touched, *(key.path for key in self._before)]
         now = state(self._tracefs, paths)
         gone = {key.path for key in self._before.keys() - now.keys() if key.kind == "instance"}
@@ -103,7 +103,7 @@ class Hygiene:
                     del now[key]
 
     def _wiped(self) -> Iterator[Finding]:
-        """Yield the operations that would affect other programs' events and definitions, if there were any."""
+        """Yield the operations that would have affected other programs' events and definitions."""
         seen = set()
         for who, what, path, data, error in self._operations:
             how, data = "", data.strip()
@@ -125,7 +125,7 @@ class Hygiene:
 
 
 def _is_part(key: Thing, instances: set[str]) -> bool:
-    """Return True for what is in an instance that was made or removed as a whole."""
+    """Return True for a part of an instance that was itself made or removed."""
     return key.kind != "instance" and any(key.path.startswith(f"{path}/") for path in instances)
 
 

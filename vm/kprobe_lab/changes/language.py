@@ -136,12 +136,12 @@ class _Reader:
 
     def _words(self) -> Iterator[str]:
         """Return words, each with a mark before it, and operators without one."""
-        for found in _WORD.finditer(self._line):
-            text = found[0]
-            if found["word"]:
+        for match in _WORD.finditer(self._line):
+            text = match[0]
+            if match["word"]:
                 yield "w" + self._unquoted(text)
             elif text in ("'", '"', "\\"):
-                raise BadOperation(f"{text} at column {found.start() + 1} has no end")
+                raise BadOperation(f"{text} at column {match.start() + 1} has no end")
             elif text == "\n" or not text.isspace():
                 yield text
 

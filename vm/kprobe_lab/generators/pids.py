@@ -33,7 +33,7 @@ class Pids:
         for name in ("a", "f"):
             operations.append(Write(f"{prefix}events/g/{name}/filter", b"common_pid == " + PID))
         operations.append(Write(f"{prefix}events/g/enable", b"1"))
-        followed = random.random() < 0.3  # then a list has children that have ended, until they are freed
+        followed = random.random() < 0.3  # if so, a list keeps ended children until they are freed
         for _ in range(random.randrange(2, 10)):
             roll = random.random()
             if roll < 0.35:

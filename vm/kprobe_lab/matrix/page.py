@@ -165,7 +165,7 @@ def _measured_on(columns: Sequence[Column]) -> str:
 
 def _intention() -> list[str]:
     return [
-        "Each row was done on each kernel, in a guest of its own, and what the kernel answered is what stands here: "
+        "Each row was tried on each kernel, in its own guest, and shows the kernel's answers: "
         "Debian's cloud kernels for x86-64. A feature may come and go with a point release, and "
         "what is a module in one kernel may be built into another.",
         "Filters and triggers are those of the event",

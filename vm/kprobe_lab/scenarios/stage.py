@@ -110,14 +110,14 @@ class Stage:
         A difference can be chance: the kernel stores a task's name only if no other CPU is storing one at the moment.
         """
         differing = []
-        for options, found in self.compare(table, sets, clock):
-            if found:
+        for options, unlike in self.compare(table, sets, clock):
+            if unlike:
                 differing.append(options)
             else:
                 yield options, "", 1
         for options in differing:
-            for _, found in self.compare(table, [options], clock):
-                yield options, found, 2
+            for _, unlike in self.compare(table, [options], clock):
+                yield options, unlike, 2
 
     def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
         """Return groups of options that one guest can play: all, unless the scenario needs a fresh guest."""

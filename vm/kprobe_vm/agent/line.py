@@ -123,7 +123,7 @@ class SerialLine:
         self._socket.shutdown(how)
 
     def close(self) -> None:
-        """Let go of the port."""
+        """Close the port."""
         self._socket.close()
 
     def _end(self) -> None:

@@ -104,9 +104,9 @@ class GuestFile:
             refuse(request, self.path)
         return request
 
-    def _blocking(self, op: Op, rest: bytes, timeout: float | None) -> Request:
+    def _blocking(self, op: Op, payload: bytes, timeout: float | None) -> Request:
         with self._lock:
-            request = self._channel.send(op, self._fd, rest)
+            request = self._channel.send(op, self._fd, payload)
             self._blocked.add(request)
         try:
             if not self._channel.wait(request, timeout):
@@ -229,12 +229,12 @@ class GuestTracefs:
 
         `most` is at most 32 KiB.
         """
-        wanted = list(dict.fromkeys(paths))
-        names = b"".join(map(self._path, wanted))
+        distinct = list(dict.fromkeys(paths))
+        names = b"".join(map(self._path, distinct))
         if len(names) > _AT_ONCE:
-            raise ValueError(f"{len(wanted)} paths don't fit one request")
+            raise ValueError(f"{len(distinct)} paths don't fit one request")
         texts = self._ask("", Op.READ_EACH, most.to_bytes(4, "little"), names).texts
-        return {path: text for path, text in zip(wanted, texts, strict=True) if text is not None}
+        return {path: text for path, text in zip(distinct, texts, strict=True) if text is not None}
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Exactly one open(2), one write(2) and one close(2); `truncate` adds O_TRUNC at open."""

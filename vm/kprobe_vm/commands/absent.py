@@ -92,7 +92,7 @@ def _path_of(machine: Machine, command: str) -> str:
         places = [command.lstrip("/")]
     else:
         places = [f"{directory.lstrip('/')}/{command}" for directory in ENVIRONMENT["PATH"].split(":")]
-    return next((place for place in places if machine.files.exists(place)), "")
+    return next((path for path in places if machine.files.exists(path)), "")
 
 
 def _package(program: str) -> str:

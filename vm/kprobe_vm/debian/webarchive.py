@@ -152,7 +152,7 @@ def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> byt
                 left -= len(part)
             return b"".join(parts)
     except urllib.error.HTTPError as error:
-        error.close()  # it has the rest of the response
+        error.close()  # it holds the connection
         kind = Absent if error.code in (404, 410) else FetchFailed
         raise kind(f"{url}: {error.code} {error.reason}") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:

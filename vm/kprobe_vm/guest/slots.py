@@ -20,7 +20,7 @@ __all__ = ["GuestSlot", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
 NOTICE = 1.0  # seconds of waiting after which a message says so
-PATIENCE = 60.0  # seconds of waiting, after which a guest too many is better than none
+PATIENCE = 60.0  # seconds of waiting, after which one guest too many is better than no guest
 WAITERS = 64  # processes that can be notified at once
 SHARE = 0.5  # of the machine's memory that guests may have
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid

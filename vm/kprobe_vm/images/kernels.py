@@ -136,9 +136,9 @@ class Kernels:
     def offers(self, name: str, *, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return the kernels of a series ("6.12", "6.12-rt-amd64") that its suites offer, oldest first."""
         suites = suites_for(series_of(name)).suites
-        found = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
-        found = [row for row in found if lock_name(release_of(row.package)) == name]
-        return sorted(found, key=lambda row: version_key(row.package.version))
+        rows = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
+        rows = [row for row in rows if lock_name(release_of(row.package)) == name]
+        return sorted(rows, key=lambda row: version_key(row.package.version))
 
     def offered_by(self, suite: str, *, offline: bool = False, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return all the kernels that a suite offers, oldest first; none if the archive doesn't have the suite.
@@ -288,7 +288,7 @@ def flavour_of(release: str) -> str:
 
 
 def lock_name(release: str) -> str:
-    """Return by which name the lock knows the series of a release: "6.12", or "6.12-rt-amd64" of another flavour."""
+    """Return the lock's name for the series of a release: "6.12", or "6.12-rt-amd64" of another flavour."""
     series, flavour = series_of(release), flavour_of(release)
     return series if flavour == FLAVOUR else f"{series}-{flavour}"
 
@@ -297,11 +297,11 @@ def _fits(package: Package, release: str) -> bool:
     return release_of(package) in (release, f"{release}-{FLAVOUR}")
 
 
-def nearest(offers: Sequence[Locked], wanted: str, of: Callable[[Package], str]) -> Locked:
-    """Return of some offers, oldest first, the first that is newer than `wanted`, else the last."""
+def nearest(offers: Sequence[Locked], version: str, of: Callable[[Package], str]) -> Locked:
+    """Return the first offer, of some oldest first, that is newer than a version, else the last."""
 
     def order(text: str) -> tuple[object, ...]:
         return version_key(text.removesuffix(f"-{flavour_of(text)}"))
 
-    newer = (row for row in offers if order(of(row.package)) > order(wanted))
+    newer = (row for row in offers if order(of(row.package)) > order(version))
     return next(newer, offers[-1])

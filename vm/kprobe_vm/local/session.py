@@ -125,11 +125,11 @@ class LocalRecording:
         """
         guest = LocalGuest(self._tree)
         with _turn(self._tree):
-            found, left = undone(guest, lambda: asked(guest, progress), progress)
+            answers, left = undone(guest, lambda: asked(guest, progress), progress)
         text = config or configuration(self._tree) or None
-        written = write_down(self._tree, found.answers, into, text, progress)
+        written = write_down(self._tree, answers.answers, into, text, progress)
         try:
-            check(found.differences)
+            check(answers.differences)
         except UnknownAnswers as error:
             left.append(str(error))
         return written, left
@@ -188,7 +188,7 @@ def _end(number: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _turn(tree: Tree) -> Iterator[None]:
-    """Hold the lock by which this project's tracers take turns; a tree that isn't this machine's has none."""
+    """Hold the lock by which this project's tracers take turns; another machine's tree has none."""
     if not isinstance(tree, LocalTree):
         yield
         return

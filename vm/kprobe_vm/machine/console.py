@@ -55,7 +55,7 @@ class _Log:
             self._is_broken = True
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
         self._file.close()
@@ -121,7 +121,7 @@ class Console:
                 self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)

@@ -22,7 +22,7 @@ ENTRIES = "f[:["  # how a README mentions fprobes
 RETURN = "%return"
 OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 INNER = (5, 9)  # where what follows the call to ftrace is: without ENDBR before it, and with
-TRIES = 1000  # an optimisation that doesn't come is none
+TRIES = 1000  # tries, after which the probe isn't going to be optimized
 TRIGGER = b'stacktrace if comm == "workload"'
 CALLER = re.compile(r": chain: \((\S+)/0x[0-9a-f]+ <- ")
 FRAME = re.compile(r"^ => ([^/\n]+)", re.MULTILINE)

@@ -15,7 +15,7 @@ GROUP, NAME = "kprobe.profile", "pack"
 
 
 def record_file(record: Callable[[Path], Path], output: Path) -> Path:
-    """Write what `record` writes below the directory that it is given, and returns, as one file; return that.
+    """Write the profile that `record` writes below a directory and returns, as one file; return the file.
 
     The file is replaced once it is whole.  Raises OSError before anything is recorded if it can't be written where it
     is to be, and `MachineError` for a recording that the simulator finds unsound.

@@ -70,9 +70,9 @@ def _files(guest: Guest, answers: dict[str, bytes], tree: str, below: str, prefi
                 answers[f"errors/{path}"] = b"%d" % (error.errno or 0)
 
 
-def _auxv(data: bytes, wanted: int) -> int:
+def _auxv(data: bytes, kind: int) -> int:
     pairs = struct.iter_unpack("<QQ", data[: len(data) // 16 * 16])
-    return int(next(value for key, value in pairs if key == wanted))
+    return int(next(value for key, value in pairs if key == kind))
 
 
 def _probe(guest: Guest, answers: dict[str, bytes]) -> None:
@@ -113,7 +113,7 @@ def _instance(guest: Guest, answers: dict[str, bytes]) -> None:
 def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
     """The header of latency-format shows the preemption model, `(M:desktop VP:0, ...`, if there is an entry.
 
-    The entry, a mark, then shows from which place in the kernel marks say to come.
+    The entry, a mark, also shows the address that the kernel names as the source of marks.
     """
     guest.write(f"{TRACING}/{LATENCY}", b"1")
     guest.write(f"{TRACING}/trace_marker", b"recorded")
@@ -140,7 +140,7 @@ def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
 class Memory:
     """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file).
 
-    Raises OSError where that can't be opened, ValueError for what is none.
+    Raises OSError where that can't be opened, ValueError for another file.
     """
 
     def __init__(self, files: Tree) -> None:

@@ -54,9 +54,9 @@ def record(guest: Guest, into: Path, *, config: str | None = None, progress: Pro
     recording of the same release is replaced, and only once the new one is whole.  After that raise
     `UnknownAnswers` if the kernel answers a question in a way that isn't known.
     """
-    found = asked(guest, progress)
-    written = write_down(guest, found.answers, into, config, progress)
-    check(found.differences)
+    answers = asked(guest, progress)
+    written = write_down(guest, answers.answers, into, config, progress)
+    check(answers.differences)
     return written
 
 

@@ -107,7 +107,7 @@ class Locations:
 
     def __init__(self, entries: Sequence[KallsymsEntry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
         self._texts = texts
-        self._reserved = frozenset(reserved)  # where jump labels are: nops of the same look
+        self._reserved = frozenset(reserved)  # where jump labels are: their nops look the same
         self._addresses = [entry.address for entry in entries]
         self._by_name: dict[tuple[str, str], list[int]] = {}
         for entry in entries:
@@ -115,24 +115,24 @@ class Locations:
 
     def find(self, lines: Iterable[str]) -> list[int]:
         """Return the addresses in the order of the lines; raise ValueError for a line that nothing fits."""
-        found: list[int] = []
+        addresses: list[int] = []
         last: dict[str, int] = {}
         for line in lines:
             name, _, module = line.partition(" [")
             module = module.rstrip("]")
             after = last.get(module, 0)
             if name.startswith("__ftrace_invalid_address___"):
-                place = self._orphan(int(name.rpartition("___")[2]), after)
+                address = self._orphan(int(name.rpartition("___")[2]), after)
             else:
                 both = (self._entry(name, module, after), self._inside(name, module, after))
-                place = min((found for found in both if found is not None), default=None)
-                if place is None:
-                    place = self._lost_after(name, module, after) or self._lost_after(name, module, after, step=1)
-            if place is None:
+                address = min((addresses for addresses in both if addresses is not None), default=None)
+                if address is None:
+                    address = self._lost_after(name, module, after) or self._lost_after(name, module, after, step=1)
+            if address is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
-            last[module] = place
-            found.append(place)
-        return found
+            last[module] = address
+            addresses.append(address)
+        return addresses
 
     def _code(self, address: int, size: int) -> bytes:
         for text in self._texts:
@@ -209,8 +209,8 @@ class KernelSymbols(NamedTuple):
         names = [entry.name.encode() for entry in self.entries]
         order = sorted(range(len(names)), key=lambda index: (names[index], index))
         rank = [0] * len(order)
-        for place, index in enumerate(order):
-            rank[index] = place
+        for index_there, index in enumerate(order):
+            rank[index] = index_there
         blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
         module_names = sorted(
             {entry.module for entry in self.entries if entry.module} | {module.name for module in self.modules}
@@ -220,8 +220,8 @@ class KernelSymbols(NamedTuple):
         kinds: dict[str, int] = {}
         kind_of = bytearray()
         for entry in self.entries:
-            place = bisect_left(traced, entry.address)
-            entered = place < len(traced) and traced[place] - entry.address in (0, 4)
+            index_there = bisect_left(traced, entry.address)
+            entered = index_there < len(traced) and traced[index_there] - entry.address in (0, 4)
             black = any(first <= entry.address < last for first, last in self.blacklist)
             line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
             kind_of.append(kinds.setdefault(line, len(kinds)))

@@ -40,21 +40,21 @@ def confirmed(truth: Sequence[Truth], done: Sequence[Done], *, complete: bool = 
         _same(event, acts[number if complete else -1 - number])
         count += 1
     expected = sum(1 for one in done if one.act.number == OPENAT)
-    found = sum(number for (_, name), number in at.items() if name == "ent")
-    if complete and found != expected:
-        raise Disagreement(f"{expected} calls of openat left {found} events")
+    entries = sum(number for (_, name), number in at.items() if name == "ent")
+    if complete and entries != expected:
+        raise Disagreement(f"{expected} calls of openat left {entries} events")
     return count
 
 
 def _as_done(truth: Sequence[Truth], done: Sequence[Done]) -> list[Truth]:
     """Return the events in the order in which their tasks made them.
 
-    That is the text's but for equal times, which a clock that counts jiffies gives: the kernel prints these by CPU, and
-    a task began on any CPU before it went to its own.
+    That is the text's order except for equal times, which a clock that counts jiffies gives: the kernel prints these by
+    CPU, and a task began on any CPU before it went to its own.
     """
-    own = {one.pid: one.task.cpu for one in done}
+    cpus = {one.pid: one.task.cpu for one in done}
     events = [event for event in truth if event["type"] == "event"]
-    return sorted(events, key=lambda event: (event["timestamp"], event["cpu"] == own.get(event.get("pid", -1))))
+    return sorted(events, key=lambda event: (event["timestamp"], event["cpu"] == cpus.get(event.get("pid", -1))))
 
 
 def _same(event: Truth, done: Done) -> None:

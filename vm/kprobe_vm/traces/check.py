@@ -20,7 +20,7 @@ _FLAGS = re.compile(rb"(?<=\] )[^ \d\n][^ \n]{3,7}(?= )")
 _LATENCY = re.compile(rb"(-\d+ +\d+)[^ \d\n][^ \n]{3,7} +\d+(?:us.)?(?=: )")
 _PLACE = re.compile(rb"(?<![\w.])[\w.]++\+0x[0-9a-f]++/0x[0-9a-f]++")
 _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
-# of the scheduler's events, which are of any task, what they are called and their names
+# the scheduler's events, which may be any task's: their names and their fields
 _SCHEDULED = re.compile(rb"^.* (sched_\w+: )([^\n]*)$", re.M)
 _VALUE = re.compile(rb"(?<=\w=)[^\n]*?(?= \w+=| ==>|$)")
 _TGID = re.compile(rb"\( *\d+\)(?= \[)")

@@ -57,13 +57,13 @@ def graph_of(
 
 def _following(records: Sequence[RawRecord]) -> list[int | None]:
     """Return the number of the next record of the same CPU for each."""
-    found: list[int | None] = [None] * len(records)
+    following: list[int | None] = [None] * len(records)
     last: dict[int, int] = {}
     for number, record in enumerate(records):
         if record.cpu in last:
-            found[last[record.cpu]] = number
+            following[last[record.cpu]] = number
         last[record.cpu] = number
-    return found
+    return following
 
 
 def _values(record: RawRecord, known: Mapping[int, Event]) -> dict[str, int]:

@@ -46,13 +46,13 @@ def truth_of(
 def started(truth: Iterable[Truth]) -> list[Truth]:
     """Insert the lines that say where a CPU's part of an overwritten buffer begins, except for the first."""
     seen: set[int] = set()
-    found: list[Truth] = []
+    truths: list[Truth] = []
     for record in truth:
-        if found and record["cpu"] not in seen:
-            found.append({"type": "started", "cpu": record["cpu"]})
+        if truths and record["cpu"] not in seen:
+            truths.append({"type": "started", "cpu": record["cpu"]})
         seen.add(record["cpu"])
-        found.append(record)
-    return found
+        truths.append(record)
+    return truths
 
 
 def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Truth]:
@@ -62,10 +62,10 @@ def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Trut
     """
     truth: list[Truth] = []
     for cpu, numbers in enumerate(stats):
-        own = [one for one in done if one.task.cpu == cpu and one.act is not BEGIN]
+        acts = [one for one in done if one.task.cpu == cpu and one.act is not BEGIN]
         if numbers["overrun"]:
             truth.append({"type": "lost", "cpu": cpu, "count": numbers["overrun"]})
-        for one in own[len(own) - numbers["entries"] :]:
+        for one in acts[len(acts) - numbers["entries"] :]:
             assert one.act.path is not None
             fields = {"dfd": one.act.arguments[0], "s": one.act.path.decode()}
             shown = {"task": one.task.comm.decode(), "pid": one.pid, "cpu": cpu}
