@@ -297,7 +297,7 @@ class TracePipe(OpenFile):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return self.read(size, position)
 
-    def _fill(self, wanted: int) -> None:
+    def _fill(self, most: int) -> None:
         renderer = self._renderer
         if renderer is None or self._instance.current_tracer in renderer.unshown:
             renderer = self._renderer = _renderer_of(self._instance, self._latency)
@@ -308,13 +308,13 @@ class TracePipe(OpenFile):
         lines: list[bytes] = []
         used = 0
         # never peek beyond what is shown: a peek at the next page skips the padding of this one
-        while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
+        while used < most and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines) + 1)  # an entry is counted before it is shown
             over = used + len(line) - size
             if lines and (isinstance(line, Cut) or over > 0 or (over == 0 and not renderer.ends_in_put(entry.data))):
                 break
             if isinstance(line, Cut):
-                used = wanted  # nothing comes after it in this read
+                used = most  # nothing comes after it in this read
             lines.append(line)
             used += len(line)
             buffer.consume(entry)

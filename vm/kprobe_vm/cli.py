@@ -180,7 +180,7 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_text(options: argparse.Namespace) -> int:
-    """Record text for the corpus, or say what of it changed: 1 if anything did."""
+    """Record text for the corpus, or report what changed in it; return 1 if anything did."""
     from kprobe_vm.traces import check, corpus  # needs the extra [vm]
 
     into = options.output or options.into
@@ -335,7 +335,7 @@ def _parser() -> Words:
 
 
 def _fill_standard_files() -> bool:
-    """Open what the process was started without (`>&-`), lest QEMU or a download become its stdout.
+    """Open the standard files that the process lacks (`>&-`), lest QEMU or a download become its stdout.
 
     Return False if it was started without a stdout.
     """

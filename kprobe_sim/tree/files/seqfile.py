@@ -77,7 +77,7 @@ class Seq(OpenFile):
         return records[index:end]
 
     def _fill(self, size: int) -> bytes:
-        """Make records until they have the wanted length, or the next one doesn't fit into the buffer."""
+        """Make records until they have that size, or the next one doesn't fit into the buffer."""
         while True:
             room = self._room
             records = self._show(self._index, min(size, room))

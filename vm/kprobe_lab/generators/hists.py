@@ -220,11 +220,11 @@ class Hists:
         read = Read(f"{event}/{random.choice(('trigger', 'trigger', 'hist'))}")
         return [write, read, Read(f"{prefix}error_log")] if random.random() < 0.3 else [write, read]
 
-    def _fields(self, own: Sequence[str], counts: Sequence[int], modifiers: int) -> list[str]:
+    def _fields(self, fields: Sequence[str], counts: Sequence[int], modifiers: int) -> list[str]:
         random = self._random
-        fields = []
+        chosen = []
         for _ in range(random.choice(counts)):
-            field = random.choice(own) if random.random() < 0.85 else self._pick(_FIELDS, 4, 0.8)
+            field = random.choice(fields) if random.random() < 0.85 else self._pick(_FIELDS, 4, 0.8)
             # pids and times in other bases, or in sums, differ between machines
             plain = field.startswith(("common_pid", "common_timestamp"))
             usual = modifiers if field in ("a0", "a1", "a2") else 4
@@ -235,8 +235,8 @@ class Hists:
                 modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
             if modifier == ".stacktrace" or field == "stacktrace":
                 modifier = ""  # 6.16 to 7.1 take any field for a call chain, and oops at a hit
-            fields.append(field + modifier)
-        return fields
+            chosen.append(field + modifier)
+        return chosen
 
     def _keys(self, fields: Sequence[str]) -> list[str]:
         keys = self._fields(fields, (1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4), 8)

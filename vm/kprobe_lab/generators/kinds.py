@@ -260,10 +260,10 @@ class Kinds:
             text += f"{self._pick(_TRACEPOINTS, 3)} {' '.join(self._some(_TRACEPOINT_ARGUMENTS, 6))}"
         else:
             head = self._head(random.choice(("p", "p", "p", "r", "r", "p1", "r1", "px", "P")))
-            place = self._pick(_FILES, 4) + self._pick(_OFFSETS, 7)
-            text = f"{head} {place} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
-        place = text.partition(" ")[2]
-        if not any(quiet in place for quiet in _QUIET):
+            point = self._pick(_FILES, 4) + self._pick(_OFFSETS, 7)
+            text = f"{head} {point} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
+        point = text.partition(" ")[2]
+        if not any(quiet in point for quiet in _QUIET):
             text = text.replace(":g/", f":{_SILENT}/").replace(":my/", f":{_SILENT}/")
         return self._definitions.mutated(text) if random.random() < 0.08 else text.rstrip(" ")
 

@@ -175,12 +175,12 @@ def _matrix(options: argparse.Namespace) -> int:
         return 2
     if options.scheduler:
         kernels = [_locked(series) for series in kernels]
-    found = _answered(options, kernels, questions(kernels, simulators))
+    measured = _answered(options, kernels, questions(kernels, simulators))
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, page in (("kernels.md", markdown(found)), ("kernels.html", html(found))):
+    for name, page in (("kernels.md", markdown(measured)), ("kernels.html", html(measured))):
         (options.out / name).write_text(page, encoding="utf-8")
         options.progress(f"written: {options.out / name}")
-    _print(found)
+    _print(measured)
     return 0
 
 

@@ -36,7 +36,7 @@ LEGEND = (
     (
         "✗",
         "refused",
-        "refused: the errno, then what error_log says, with its caret; no more than the errno if it is silent",
+        "refused: the errno, then what error_log says, with its caret; the errno alone if it is silent",
     ),
     ("–", "absent", "not there"),
     ("≠", "differs", "the simulator of the series that is named answers otherwise, as shown; ! is a fault of its own"),

@@ -56,8 +56,8 @@ def stage() -> Iterator[Callable[..., Rendering]]:
     stages: dict[str, Stage] = {}
 
     def play(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
-        found = stages.get(kernel) or stages.setdefault(kernel, Stage(kernel))
-        return found.render(scenario, options, clock)
+        playing = stages.get(kernel) or stages.setdefault(kernel, Stage(kernel))
+        return playing.render(scenario, options, clock)
 
     try:
         yield play

@@ -1,4 +1,4 @@
-"""The edition of kprobe-sim installed here: another one would run other operations, or answer differently."""
+"""The edition of kprobe-sim installed here: a different one would run other operations, or answer differently."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Scheduler(Protocol):
         """Give it to a worker."""
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the shards that have ended since the last call, waiting for one at most `seconds`; raise `MachineError`.
+        """Return the shards that have ended since the last call, waiting up to `seconds`; raise `MachineError`.
 
         A lost worker ends its shard, or the shard continues elsewhere; either way it ends once.
         """

@@ -98,8 +98,8 @@ class GuestFile:
         if not self._closed:
             self.close()
 
-    def _call(self, op: Op, rest: bytes) -> Request:
-        request = self._channel.call(op, self._fd, rest, deadline=self._deadline)
+    def _call(self, op: Op, payload: bytes) -> Request:
+        request = self._channel.call(op, self._fd, payload, deadline=self._deadline)
         if request.result < 0:
             refuse(request, self.path)
         return request
@@ -110,7 +110,7 @@ class GuestFile:
             self._blocked.add(request)
         try:
             if not self._channel.wait(request, timeout):
-                # what it has read meanwhile must not be lost
+                # data that it has read meanwhile must not be lost
                 self._channel.settle(request, f"{op.name.lower()} has not ended in {timeout or 0:.1f} s")
                 if request.result == -errno.EINTR:
                     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)

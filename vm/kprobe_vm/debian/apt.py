@@ -54,23 +54,23 @@ def mirrors_of(targets: str) -> Mirrors:
 
     A missing one is assumed beside the other, where Debian's mirrors have it.  Raises `ArchiveUnreachable`.
     """
-    found = Mirrors("", "")
-    for place in reversed(RELEASES.findall(targets)):  # the first of a kind wins
-        archive, _, suite = place.partition("/dists/")
+    mirrors = Mirrors("", "")
+    for line in reversed(RELEASES.findall(targets)):  # the first of a kind wins
+        archive, _, suite = line.partition("/dists/")
         uri = archive.rstrip("/")
         base = suite.partition("-")[0].partition("/")[0]
         if base not in (*CODENAMES, *ALIASES) or "debian" not in uri:
             continue
         if suite.endswith(("-security", "/updates")):
-            found = found._replace(security=uri)
+            mirrors = mirrors._replace(security=uri)
         elif suite == base or suite.endswith("-updates"):
-            found = found._replace(main=uri)
-    main = found.main or found.security.removesuffix("-security")
+            mirrors = mirrors._replace(main=uri)
+    main = mirrors.main or mirrors.security.removesuffix("-security")
     if not main:
         raise ArchiveUnreachable(
             "apt's sources name no Debian archive: give the URL of one with --index or KPROBE_VM_INDEX"
         )
-    return Mirrors(main, found.security or f"{main}-security")
+    return Mirrors(main, mirrors.security or f"{main}-security")
 
 
 # What apt says -> what it means; the first match counts.
@@ -157,18 +157,18 @@ class AptArchive:
 
     def closure(self, names: Sequence[str]) -> list[Sourced]:
         """Return packages with their dependencies ("=NAME": that package alone), and the source of each."""
-        whole = [name for name in names if not name.startswith("=")]
+        resolved = [name for name in names if not name.startswith("=")]
         lines = []
-        if whole:
+        if resolved:
             options = ("--no-install-recommends", "--print-uris", "-qq", "-y")
-            lines += self._apt("apt-get", "install", *options, *whole).splitlines()
+            lines += self._apt("apt-get", "install", *options, *resolved).splitlines()
         if alone := [name[1:] for name in names if name.startswith("=")]:
             lines += self._apt("apt-get", "download", "--print-uris", "-qq", *alone).splitlines()
         urls = {}
         for line in lines:
-            if found := re.match(r"'([^']+)' (\S+)", line):
-                name, version, _ = found[2].split("_")
-                urls[name, unquote(version)] = found[1]
+            if match := re.match(r"'([^']+)' (\S+)", line):
+                name, version, _ = match[2].split("_")
+                urls[name, unquote(version)] = match[1]
         shown = self._apt("apt-cache", "show", *(f"{name}={version}" for name, version in urls))
         packages = {(package.name, package.version): package for package in _packages(shown)}
         return [Sourced(url, packages[which]) for which, url in urls.items()]

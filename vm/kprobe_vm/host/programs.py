@@ -17,7 +17,7 @@ __all__ = ["KEYRING", "OPTIONAL", "REQUIRED", "Program", "find", "missing", "mis
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (5, 2)  # Debian bullseye's; -chardev socket,fd= of a connected socket and virtio-serial are older
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # what pip calls it -> what holds it
+PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # a distribution's name -> its package
 
 
 class Program(NamedTuple):

@@ -263,13 +263,13 @@ def image_of(path: Path) -> tuple[bytes, str]:
     if (processor := kerneltree.architecture(image)) not in ("x86-64", ""):
         raise WrongArchitecture(f"{path} is a kernel for {processor}, not for x86-64")
     if image.startswith(ELF):
-        found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
+        match = re.search(rb"Linux version ([\w.+~-]+) \(", image)
         if not has_pvh_entry(image):
             raise NoSuchKernel(
                 f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 5.0): "
                 "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
             )
-        return image, found[1].decode() if found else ""
+        return image, match[1].decode() if match else ""
     try:
         release = boot_header_version(image).partition(" ")[0]
     except KernelImage as error:

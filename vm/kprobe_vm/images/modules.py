@@ -57,8 +57,8 @@ def load_order(modules: dict[str, bytes], needed: list[str]) -> list[str]:
     def add(name: str) -> None:
         if name in order or name not in modules:  # not there: built in, or absent from this kernel
             return
-        found = re.search(rb"\0depends=([^\0]*)\0", modules[name])
-        for needed in found[1].decode().split(",") if found else []:
+        match = re.search(rb"\0depends=([^\0]*)\0", modules[name])
+        for needed in match[1].decode().split(",") if match else []:
             add(needed.replace("-", "_"))
         order.append(name)
 

@@ -112,10 +112,10 @@ class LocalRecording:
 
     def __init__(self, tree: Tree | None = None) -> None:
         self._tree = tree or LocalTree()
-        found = survey(self._tree)
-        self.cannot: list[str] = found.cannot
-        self.tracing: list[str] = found.tracing
-        self.plan: Mapping[str, list[str]] = {} if found.cannot else plan(found, self._tree)
+        surveyed = survey(self._tree)
+        self.cannot: list[str] = surveyed.cannot
+        self.tracing: list[str] = surveyed.tracing
+        self.plan: Mapping[str, list[str]] = {} if surveyed.cannot else plan(surveyed, self._tree)
 
     def record(self, into: Path, config: str | None, progress: Progress) -> tuple[Path, list[str]]:
         """Record into a directory below `into`; return it, and lines about what is wrong.

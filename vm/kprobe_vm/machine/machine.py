@@ -33,7 +33,7 @@ class Machine:
     Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line of
     text at each step that takes time. `accelerator` "kvm" or "tcg" overrides our choice (so does the environment
     variable `KPROBE_VM_ACCELERATOR`). With `template` it is a clone of a guest that was saved when it had just booted,
-    made if there is none yet: it starts much faster than a boot, with its own memory and the clock set, but its
+    made if there is none yet: cloning is much faster than booting.  It has its own memory and the clock set, but its
     processes, its boot id and the time since its boot are the saved guest's. Where that fails, it boots (see `faults`).
     `packages` are Debian packages that the guest has, with what they depend on ("=NAME" for one alone); it gets more
     memory if they need it. `modules` is the modules' directory of a kernel that comes as a path; without `virtio` the

@@ -87,11 +87,11 @@ class Btf:
 
     def members(self, entry: Type) -> list[tuple[str, int, int, int]]:
         """Return (name, type id, offset in bits, width of a bitfield or 0) of a struct's or union's members."""
-        found = []
+        rows = []
         for name, kind, offset in struct.iter_unpack("<III", entry.data):
             bits = offset >> 24 if entry.flag else 0
-            found.append((self.text_at(name), kind, offset & 0xFFFFFF if entry.flag else offset, bits))
-        return found
+            rows.append((self.text_at(name), kind, offset & 0xFFFFFF if entry.flag else offset, bits))
+        return rows
 
     def references(self, number: int, *, fields: bool) -> list[int]:
         """Return the types that a type is made of; with `fields`, those of a struct's members too."""

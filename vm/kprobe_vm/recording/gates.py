@@ -67,11 +67,11 @@ def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
     asked: Callable[[object, object, str, Mapping[str, str]], Differences] = next(
         iter(entry_points(group=GROUP, name="sim"))
     ).load()
-    found = probe_points(guest)
+    points = probe_points(guest)
     workload = guest.workload()
     try:
         with _breakpoints(guest):
-            differences = asked(guest.tracefs, workload, version_of(banner), found)
+            differences = asked(guest.tracefs, workload, version_of(banner), points)
     finally:
         workload.close()
     for row, (expected, value) in differences.contradicted.items():

@@ -203,8 +203,8 @@ def bugs(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     best: list[int] = []
     most = seen = 0
     for size in (12, 16, 8, 20, 24):
-        whole = range(0, len(table) - size + 1, size)
-        addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in whole]
+        starts = range(0, len(table) - size + 1, size)
+        addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in starts]
         inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
         undefined = sum(_is_undefined(text.code[a - text.start : a - text.start + 5]) for a in inside)
         seen += len(inside)

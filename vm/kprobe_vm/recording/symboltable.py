@@ -158,31 +158,31 @@ class Locations:
 
     def _lost_after(self, name: str, module: str, after: int, *, step: int = 16) -> int | None:
         """Find a lost function after a named one that has no ftrace location of its own; 16: functions are aligned."""
-        places = (address for address in self._by_name.get((name, module), ()) if address > after)
-        found = (self._lost(address, after, step) for address in places)
-        return next((place for place in found if place is not None), None)
+        addresses = (address for address in self._by_name.get((name, module), ()) if address > after)
+        locations = (self._lost(address, after, step) for address in addresses)
+        return next((location for location in locations if location is not None), None)
 
     def _lost(self, address: int, after: int, step: int = 16) -> int | None:
-        at = bisect_right(self._addresses, address)
-        end = self._addresses[at] if at < len(self._addresses) else address
-        for place in range((address // step + 1) * step, end, step):
-            if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
-                return place
+        following = bisect_right(self._addresses, address)
+        end = self._addresses[following] if following < len(self._addresses) else address
+        for location in range((address // step + 1) * step, end, step):
+            if location > after and location not in self._reserved and self._code(location, 5) in NOP5:
+                return location
         return None
 
     def _orphan(self, offset: int, after: int) -> int | None:
         """Find a location whose function is gone (a weak one): the nop that far after the symbol before it."""
-        at = bisect_right(self._addresses, after - offset)
-        while at < len(self._addresses):
-            place = self._addresses[at] + offset
-            following = bisect_right(self._addresses, self._addresses[at])
+        index = bisect_right(self._addresses, after - offset)
+        while index < len(self._addresses):
+            location = self._addresses[index] + offset
+            following = bisect_right(self._addresses, self._addresses[index])
             if (
-                place > after
-                and (following == len(self._addresses) or place < self._addresses[following])
-                and self._code(place, 5) in NOP5
+                location > after
+                and (following == len(self._addresses) or location < self._addresses[following])
+                and self._code(location, 5) in NOP5
             ):
-                return place
-            at = following
+                return location
+            index = following
         return None
 
 
@@ -261,14 +261,14 @@ class KernelSymbols(NamedTuple):
 def untraced(entries: Iterable[KallsymsEntry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
     """Return the addresses of functions that start with ENDBR and have no ftrace location, ascending."""
     traced = frozenset(locations)
-    found = set()
-    places = {entry.address for entry in entries}
+    lacking = set()
+    starts = {entry.address for entry in entries}
     for text in texts:
-        for place in places:
-            at = place - text.start
-            if at >= 0 and text.code[at : at + 4] in ENDBR and place + 4 not in traced:
-                found.add(place)
-    return sorted(found)
+        for start in starts:
+            offset = start - text.start
+            if offset >= 0 and text.code[offset : offset + 4] in ENDBR and start + 4 not in traced:
+                lacking.add(start)
+    return sorted(lacking)
 
 
 def _chunks(data: bytes) -> list[bytes]:

@@ -22,25 +22,25 @@ def confirmed(truth: Sequence[Truth], done: Sequence[Done], *, complete: bool = 
     With ``complete`` each call has its events; without, the first may have been overwritten.
     """
     waiting: dict[int, list[Done]] = {}
-    for one in done:
-        waiting.setdefault(one.pid, []).append(one)
+    for performed in done:
+        waiting.setdefault(performed.pid, []).append(performed)
     count = 0
-    at: dict[tuple[int, str], int] = {}
+    seen: dict[tuple[int, str], int] = {}
     events = _as_done(truth, done)
     for event in events if complete else reversed(events):
         name = event.get("name")
         acts = waiting.get(event.get("pid", -1), [])
-        acts = [one for one in acts if (one.act.number == OPENAT) == (name in ("ent", "ret"))]
+        acts = [performed for performed in acts if (performed.act.number == OPENAT) == (name in ("ent", "ret"))]
         if not acts or not (name in ("ent", "ret") or str(name).startswith("t_")):
             continue
-        number = at.get((event["pid"], str(name)), 0)
-        at[event["pid"], str(name)] = number + 1
+        number = seen.get((event["pid"], str(name)), 0)
+        seen[event["pid"], str(name)] = number + 1
         if number >= len(acts):
             raise Disagreement(f"{event}: it is more than the {len(acts)} calls of its task")
         _same(event, acts[number if complete else -1 - number])
         count += 1
-    expected = sum(1 for one in done if one.act.number == OPENAT)
-    entries = sum(number for (_, name), number in at.items() if name == "ent")
+    expected = sum(1 for performed in done if performed.act.number == OPENAT)
+    entries = sum(number for (_, name), number in seen.items() if name == "ent")
     if complete and entries != expected:
         raise Disagreement(f"{expected} calls of openat left {entries} events")
     return count

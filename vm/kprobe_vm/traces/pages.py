@@ -109,10 +109,10 @@ def events(formats: Mapping[str, str]) -> dict[int, Event]:
 
 def records(pages: bytes, cpu: int) -> list[RawRecord]:
     """Return the records of a CPU's pages in their order."""
-    found: list[RawRecord] = []
+    decoded: list[RawRecord] = []
     for start in range(0, len(pages), PAGE):
-        found += _of_page(pages[start : start + PAGE], cpu)
-    return found
+        decoded += _of_page(pages[start : start + PAGE], cpu)
+    return decoded
 
 
 def _of_page(page: bytes, cpu: int) -> list[RawRecord]:

@@ -197,13 +197,13 @@ class Recorder:
 
     def pages(self) -> list[RawRecord]:
         """Read the buffer as pages, which empties it."""
-        found: list[RawRecord] = []
+        raw: list[RawRecord] = []
         for cpu in range(CPUS):
             path = f"per_cpu/cpu{cpu}/trace_pipe_raw"
             with self._files.open(path, os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
                 while page := file.read(PAGE):
-                    found += records(page, cpu)
-        return in_order(found)
+                    raw += records(page, cpu)
+        return in_order(raw)
 
     def recorded(self, done: Sequence[Done], text: bytes, clock: str = "local") -> Recorded:
         """Return what was recorded, which empties the buffer; `text` shows in its header which flags there are."""

@@ -162,8 +162,8 @@ def _graph(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     recorder.tracer("function_graph")
     try:
         done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
-        wanted = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
-        texts = {options: recorder.trace(options) for options in wanted}
+        usable = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
+        texts = {options: recorder.trace(options) for options in usable}
         recorded = recorder.recorded(done, columns)
         for options, text in texts.items():
             yield recorder.graph(".".join(["graph", *options]), options, text, recorded)
