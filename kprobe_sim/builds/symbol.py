@@ -41,9 +41,4 @@ class Placement(Enum):
 
 
 # What the recorder writes as the kind of a special range.
-KINDS = {
-    1: Placement.RESERVED,
-    2: Placement.INT3,
-    3: Placement.NOT_COPIED,
-    4: Placement.UNSUPPORTED,
-}
+KINDS = {1: Placement.RESERVED, 2: Placement.INT3, 3: Placement.NOT_COPIED, 4: Placement.UNSUPPORTED}

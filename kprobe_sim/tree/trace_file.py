@@ -50,12 +50,7 @@ class _Contents:
     __slots__ = ("_count", "_end", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "length", "state")
 
     def __init__(
-        self,
-        state: object,
-        head: bytes,
-        entries: Unread,
-        marks: Mapping[int, bytes],
-        renderer: Renderer,
+        self, state: object, head: bytes, entries: Unread, marks: Mapping[int, bytes], renderer: Renderer
     ) -> None:
         self.state = state
         self.head = head

@@ -98,12 +98,7 @@ _ACTIONS = (
         "onmax($x).save(a1",
         "onmax()",
     ),
-    *(
-        "onmatch(g.a).s1($nosuch)",
-        "onmatch(g.b).trace(nosuch,$x)",
-        "onmatch($x).s1(a1)",
-        "onnosuch",
-    ),
+    *("onmatch(g.a).s1($nosuch)", "onmatch(g.b).trace(nosuch,$x)", "onmatch($x).s1(a1)", "onnosuch"),
     *(
         "onmatch(g.a).s1(s)",
         "onmatch(g.a).s3(s)",

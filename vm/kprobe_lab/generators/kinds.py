@@ -139,20 +139,7 @@ _FIELDS = (
     *("__data_loc char[] s", "unsigned  long q", "u64 x u64 y", "char x[08]", "char x[0x10]", "char x]", "int a-b", ""),
 )
 _NAMES = ("g/a", "g/b", "my/c", "g/f", "my/a", "g/k", "g/r", "synthetic/s1")
-_ODD_NAMES = (
-    "a",
-    "",
-    "g/",
-    "/a",
-    "g/1x",
-    "1g/a",
-    "g.a",
-    "g-h/a",
-    "g/" + "x" * 64,
-    "g/a b",
-    "my/a/b",
-    "é",
-)
+_ODD_NAMES = ("a", "", "g/", "/a", "g/1x", "1g/a", "g.a", "g-h/a", "g/" + "x" * 64, "g/a b", "my/a/b", "é")
 _SYNTHETIC = ("s1", "s2", "s1", "e", "1x", "", "a-b", "synthetic/s1", "x/s1", "s1/", "x" * 64, "sched_switch")
 _DELETES = (
     "-:{0}",

@@ -23,9 +23,7 @@ class Pids:
     def case(self) -> list[Operation]:
         """Return lists of pids written, and calls and forks that they are about."""
         random = self._random
-        operations: list[Operation] = [
-            Write("kprobe_events", b"p:g/a ksys_fadvise64_64 a0=%si\np:g/f kernel_clone"),
-        ]
+        operations: list[Operation] = [Write("kprobe_events", b"p:g/a ksys_fadvise64_64 a0=%si\np:g/f kernel_clone")]
         prefix = ""
         if random.random() < 0.3:
             prefix = "instances/i1/"

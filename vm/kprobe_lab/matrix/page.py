@@ -7,18 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from kprobe_lab.matrix.features import (
-    FIXED,
-    SECTIONS,
-    Define,
-    Exists,
-    Feature,
-    Filter,
-    Format,
-    Option,
-    Says,
-    Trigger,
-)
+from kprobe_lab.matrix.features import FIXED, SECTIONS, Define, Exists, Feature, Filter, Format, Option, Says, Trigger
 from kprobe_lab.matrix.measure import Answer, Column
 
 __all__ = ["html", "markdown"]
@@ -33,11 +22,7 @@ LONGEST_ASKED = 90  # and of what was asked
 
 LEGEND = (
     ("✓", "ok", "taken; below it what the kernel then lists"),
-    (
-        "✗",
-        "refused",
-        "refused: the errno, then what error_log says, with its caret; the errno alone if it is silent",
-    ),
+    ("✗", "refused", "refused: the errno, then what error_log says, with its caret; the errno alone if it is silent"),
     ("–", "absent", "not there"),
     ("≠", "differs", "the simulator of the series that is named answers otherwise, as shown; ! is a fault of its own"),
 )

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
-    *("FRAME_CAP", "PROTOCOL", "WINDOW", "Data", "Decoder", "Frame", "Hello", "Op", "ProtocolError", "Reply", "encode"),
+    *("FRAME_CAP", "PROTOCOL", "WINDOW", "Data", "Decoder", "Frame", "Hello", "Op", "ProtocolError", "Reply", "encode")
 ]
 
 PROTOCOL = 4

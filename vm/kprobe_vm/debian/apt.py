@@ -77,10 +77,7 @@ def mirrors_of(targets: str) -> Mirrors:
 COMPLAINTS = (
     (r"No space left on device|Disk quota exceeded", DiskFull),
     (r"Hash Sum mismatch|unexpected size", PackageCorrupt),
-    (
-        r"NO_PUBKEY|[A-Z]+SIG\b|(?:not|no longer) signed|[Ss]ignature|not valid yet|is expired",
-        BadSignature,
-    ),
+    (r"NO_PUBKEY|[A-Z]+SIG\b|(?:not|no longer) signed|[Ss]ignature|not valid yet|is expired", BadSignature),
     (r"  404  |does not have a Release file", Absent),
     (r"resolv|[Cc]ould not connect|[Cc]onnection|[Uu]nable to connect|timed out|[Nn]etwork", ArchiveUnreachable),
 )

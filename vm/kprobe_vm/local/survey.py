@@ -209,7 +209,7 @@ def plan(surveyed: Survey, tree: Tree) -> Mapping[str, list[str]]:
     optimization = [f"/{OPTIMIZATION}: off, and on again"] if tree.exists(OPTIMIZATION) else []
     return {
         "It reads": [
-            "all of the tracefs, /proc/kallsyms, the kernel's code in /proc/kcore, BTF, the names of kernel threads",
+            "all of the tracefs, /proc/kallsyms, the kernel's code in /proc/kcore, BTF, the names of kernel threads"
         ],
         "It writes, and undoes": [
             f"/{TRACING}/kprobe_events: probes `recorded`, `chain`, `other`, which a process of its own hits",
