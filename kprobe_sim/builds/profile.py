@@ -237,7 +237,7 @@ def available() -> list[str]:
 
 @lru_cache(maxsize=4)
 def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
-    """Return the releases in a directory; `changed` is its time of change, and only tells results apart."""
+    """Return the releases in a directory; `changed`, its time of change, is a key of the cache."""
     return ordered(tuple(path.name for path in profiles.iterdir() if (path / "profile.json").is_file()))
 
 
@@ -327,7 +327,7 @@ def load(spec: str = "") -> Profile:
 
 @lru_cache(maxsize=1)
 def _documented() -> tuple[str, ...]:
-    """Return the releases that only documents tell of."""
+    """Return the releases that are known only from documents."""
     return ordered(tuple(path.name for path in DOCUMENTS.iterdir() if (path / "profile.json").is_file()))
 
 

@@ -199,7 +199,7 @@ class SymbolTable:
 
         A recorded function keeps its address, unless it grows beyond the next one, or the kernel shows its address by
         another name: then it moves among the added ones, and its old range is empty.  Without `size` it stays as it
-        is, and a new one has 256 bytes.  `module` is that of a new function, or tells which of that name is meant.
+        is, and a new one has 256 bytes.  `module` is a new function's, or selects one of several of that name.
 
         Raises ValueError for a size that isn't positive.
         """

@@ -174,7 +174,7 @@ class SimulatedWorkload:
         returns: int,
         returned: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Call a function as a real kernel was seen to call it: whatever a probe can see was recorded.
+        """Call a function as a real kernel did: all that a probe can see was recorded.
 
         `returned` are the registers at the return.
         """

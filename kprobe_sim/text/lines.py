@@ -1,4 +1,4 @@
-"""Lines of a trace, joined to one text, of which each read takes some."""
+"""Lines of a trace joined to one text, from which each read takes some."""
 
 from __future__ import annotations
 

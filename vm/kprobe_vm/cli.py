@@ -335,7 +335,7 @@ def _parser() -> Words:
 
 
 def _fill_standard_files() -> bool:
-    """Open the standard files that the process lacks (`>&-`), lest QEMU or a download become its stdout.
+    """Open the standard files that the process lacks (`>&-`): QEMU or a download must not become its stdout.
 
     Return False if it was started without a stdout.
     """

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Build(Protocol):
-    """What tells the gates of one kernel build: its version, and its answers to the questions."""
+    """What decides the gates of one kernel build: its version, and its answers to the questions."""
 
     @property
     def number(self) -> Version: ...
@@ -58,7 +58,7 @@ class Build(Protocol):
 class Gates(
     DefinitionGates, ArgumentGates, TextGates, FileGates, KindGates, TriggerGates, OldDefinitionGates, GateValues
 ):
-    """The values of one kernel's gates, but for those of its filters."""
+    """The values of one kernel's gates, except those of its filters."""
 
 
 GATES: Mapping[str, Gate] = {
@@ -92,7 +92,7 @@ def filter_gates_of(build: Build) -> FilterGates:
 
 
 def like(answer: Any, value: Any) -> Any:
-    """Return an answer, as JSON has it, in the type of another value of its gate."""
+    """Return an answer from JSON in the type of another value of its gate."""
     return type(value)(answer) if isinstance(value, (tuple, bytes)) else answer
 
 

@@ -103,7 +103,7 @@ def _filled(cache: Path, path: Path) -> Path | None:
 
 
 def _to_disk(path: Path) -> None:
-    """Write a file's data to the disk, lest a crash leave it empty in a directory that counts as complete."""
+    """Write a file's data to the disk: a crash must not leave it empty in a directory that counts as complete."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ QUESTIONS: Mapping[str, Question] = {
 class Differences(NamedTuple):
     """What a kernel answered, by gate.
 
-    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the gates of which the version
+    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the gates for which the version
     said something else, as (that, the value now known); `unknown` the answers that no known value fits; `missing` what
     the kernel or the caller lacks for a question.
     """

@@ -234,7 +234,7 @@ class Asker:
 
 
 class _Waiter(threading.Thread):
-    """Reads a file once; `read` is what it got, b"?" until then and if it was refused."""
+    """Reads a file once; `read` is the data, b"?" until it comes and if it is refused."""
 
     def __init__(self, file: Any, size: int) -> None:
         super().__init__(name="question", daemon=True)

@@ -28,7 +28,7 @@ class Capabilities:
     __slots__ = ("_tracefs",)
 
     close: Callable[[], None] | None  # ends what was opened with it
-    has_function: Callable[[str], bool] | None  # tells whether available_filter_functions has a name
+    has_function: Callable[[str], bool] | None  # whether available_filter_functions has a name
     is_alive: bool | None  # False: its machine has ended
     machine: Any  # the guest that it is of; it has a `release`
     open: Callable[[str, int], Any] | None  # open(2): returns a file with read(size) and close()

@@ -1,4 +1,4 @@
-"""The state of a tracefs: whatever a program may leave changed, as values that can be compared."""
+"""The state of a tracefs: all that a program may leave changed, as values that can be compared."""
 
 from __future__ import annotations
 

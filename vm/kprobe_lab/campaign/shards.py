@@ -1,4 +1,4 @@
-"""The shards of a campaign: some hundred operations each, from a seed of its own; and the shrinking of differences."""
+"""The shards of a campaign: some hundred operations each, from their own seed; and the shrinking of differences."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
     """Add the verb `compare` to the command."""
     verb = verbs.add_parser(
         "compare",
-        help="say what changed in the tracefs between two kernels, as their answers tell",
+        help="say what changed in the tracefs between two kernels, by their answers",
         epilog=USAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

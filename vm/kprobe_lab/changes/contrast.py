@@ -38,7 +38,7 @@ class Contrast(NamedTuple):
         said = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
         for number, one in enumerate(said):
             if one[0] and one[1:] == () and one != said[1 - number]:
-                return (self.section, number, one)  # one of them refuses without a message, whatever the other says
+                return (self.section, number, one)  # one of them refuses without a message
         if said[0] != said[1]:
             return (self.section, *said)
         if self.operation.startswith("cat events/syscalls/"):

@@ -26,7 +26,7 @@ _MOST = 4  # events whose format is shown
 
 
 class Fault(NamedTuple):
-    """An entry of error_log: what it says, of which command, and the caret's column in that, from 0."""
+    """An entry of error_log: its message, the command, and the caret's column in that, from 0."""
 
     message: str
     command: str

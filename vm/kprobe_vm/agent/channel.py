@@ -270,7 +270,7 @@ class Channel:
             reason, cause = f"broken protocol: {error}", error
         except OSError as error:
             reason, cause = os.strerror(error.errno or 0), error
-        except Exception as error:  # whatever the other side caused, nobody must go on waiting
+        except Exception as error:  # after any error nobody must go on waiting
             reason, cause = f"broken protocol: {error!r}", error
         if self.failure is None:
             try:

@@ -31,7 +31,7 @@ __all__ = ["WebArchive", "signed_text"]
 SILENCE = 30.0  # seconds for which a server may be silent
 PART = 1 << 18  # bytes read at once
 LARGEST = 1 << 30  # bytes of any file that is fetched
-AHEAD = 10.0  # seconds that an archive's clock may be fast, as apt has it (Acquire::Max-FutureTime)
+AHEAD = 10.0  # seconds that an archive's clock may be fast, apt's default (Acquire::Max-FutureTime)
 # The packages kept of an index: nothing requests others.
 KEPT = re.compile(r"Package: (?:linux-(?:image|binary)-\d.*|busybox-static)\n")
 BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"

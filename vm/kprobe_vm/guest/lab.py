@@ -48,7 +48,7 @@ class _Spare:
 
 
 class Lab:
-    """Gives machines, each of which the taker closes; `make` returns one that isn't started, `spare` a silent one.
+    """Gives machines, which the taker closes; `make` returns one that isn't started, `spare` a silent one.
 
     Any thread may call its methods.
     """

@@ -50,7 +50,7 @@ class GuestSlot:
 
 
 def limit(environment: Mapping[str, str], memory: int) -> int:
-    """Return how many guests of so many MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
+    """Return how many guests of a size in MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
     if own := environment.get("KPROBE_VM_GUESTS"):
         return max(1, int(own))
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

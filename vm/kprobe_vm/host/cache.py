@@ -28,7 +28,7 @@ __all__ = ["Cache", "digest"]
 
 
 def digest(*parts: bytes) -> str:
-    """Return a hash of the parts that also tells apart where one ends and the next begins."""
+    """Return a hash of the parts and of where each ends."""
     hashed = hashlib.sha256()
     for part in parts:
         hashed.update(len(part).to_bytes(8, "little") + part)

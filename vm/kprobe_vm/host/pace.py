@@ -75,7 +75,7 @@ class Pace:
         return self._given + self._clock() - self._wall
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for an event for at most so many seconds of this clock; return whether it came."""
+        """Wait for an event, at most `seconds` of this clock; return whether it came."""
         deadline = Deadline(self, seconds)
         while not event.is_set() and (left := deadline.left()) > 0:
             event.wait(left)

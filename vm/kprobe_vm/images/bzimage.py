@@ -42,7 +42,7 @@ def check_whole(image: bytes) -> None:
     """Raise `KernelImage` for a bzImage that ends before its payload does: such a kernel stops without a word."""
     payload = _payload_place(image)
     if payload is not None and payload.stop > len(image):
-        raise KernelImage(f"it is cut off: {len(image)} bytes, of which its boot header names {payload.stop}")
+        raise KernelImage(f"it is cut off: {len(image)} bytes of the {payload.stop} in its boot header")
 
 
 def _payload_place(image: bytes) -> slice | None:

@@ -95,7 +95,7 @@ class Kernels:
     def get(self, spec: str, modules: Path | None = None) -> Kernel:
         """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`.
 
-        A series that no lock names is the newest that there is, and that is locked from then on.  `modules` is the
+        A series that no lock names means the newest kernel, which is locked from then on.  `modules` is the
         directory of the modules of a kernel that comes as a path.
         """
         if "/" in spec:
@@ -277,7 +277,7 @@ def image_of(path: Path) -> tuple[bytes, str]:
     try:
         check_whole(image)
     except KernelImage as error:
-        raise NoSuchKernel(f"{path} is no whole bzImage: {error}") from error
+        raise NoSuchKernel(f"{path} is not a complete bzImage: {error}") from error
     return image, release
 
 

@@ -40,13 +40,13 @@ class Hardware(NamedTuple):
 
 
 class Ram(NamedTuple):
-    """Guest memory that has a name of its own, as templates need it: of a template, or of a clone."""
+    """Guest memory with a name, as a template or a clone needs it."""
 
     descriptor: int | None = None  # of the file that is mapped; None: memory without a file
     shared: bool = False  # whether the guest's writes go to the file; else the guest keeps them to itself
 
     def arguments(self, memory: int) -> list[str]:
-        """Return QEMU's arguments for this as the machine's memory, of so many MiB."""
+        """Return QEMU's arguments that make this the machine's memory, with its size in MiB."""
         if self.descriptor is None:
             return ["-object", f"memory-backend-ram,id=ram,size={memory}M"]
         share = "on" if self.shared else "off"

@@ -83,7 +83,7 @@ def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
 
 @contextlib.contextmanager
 def _breakpoints(guest: Guest) -> Iterator[None]:
-    """Keep the kernel from optimizing breakpoints into jumps meanwhile."""
+    """Keep the kernel from optimizing breakpoints into jumps until the context ends."""
     try:
         before = guest.read(OPTIMIZATION)
     except OSError:
