@@ -75,7 +75,7 @@ class Entry(NamedTuple):
     chain: tuple[str, ...]
 
 
-class Entries(NamedTuple):
+class SyscallEntries(NamedTuple):
     """The functions that the system calls lead to, and what they get: they differ between builds."""
 
     openat: Entry
@@ -85,7 +85,7 @@ class Entries(NamedTuple):
     registers_whole: bool  # system calls pass on all 64 bits of their arguments
 
     @classmethod
-    def of(cls, profile: Profile) -> Entries:
+    def of(cls, profile: Profile) -> SyscallEntries:
         """Return those of a build; raise `LookupError` if its profile hasn't recorded them."""
         facts = profile.chains
         calls = ("openat", "fork", "fadvise")
@@ -104,7 +104,7 @@ class SimulatedWorkload:
         self.pid = 100
         self._kernel = kernel
         self._name: str | bytes = self.comm
-        self._entries = Entries.of(kernel.profile)
+        self._entries = SyscallEntries.of(kernel.profile)
         self._children = self.pid
 
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:

@@ -8,7 +8,7 @@ CValue = int | bytes
 Compiled = Callable[[bytes], CValue]
 
 
-class _Reader:
+class _ValueReader:
     """A function that reads a value from a record's bytes, with attributes that describe the value."""
 
     __slots__ = ("_read",)
@@ -20,7 +20,7 @@ class _Reader:
         return self._read(record)
 
 
-class Array(_Reader):
+class Array(_ValueReader):
     """A reader of an array's bytes; `width` and `signed` describe its elements."""
 
     __slots__ = ("signed", "width")
@@ -31,7 +31,7 @@ class Array(_Reader):
         self.signed = signed
 
 
-class PagePointer(_Reader):
+class PagePointer(_ValueReader):
     """A reader of a pointer to struct page: adding to it counts pages."""
 
     __slots__ = ()

@@ -89,8 +89,8 @@ def _update(options: argparse.Namespace) -> int:
     environment = dict(options.environment)
     named = environment.pop("KPROBE_VM_LOCK", None)
     cache = Cache.of(environment)
-    own = Path(named).expanduser() if named else None
-    locks = Locks([*([Lock.read(own)] if own else []), *Locks.of(environment, cache).locks])
+    path = Path(named).expanduser() if named else None
+    locks = Locks([*([Lock.read(path)] if path else []), *Locks.of(environment, cache).locks])
     kernels = Kernels(cache, options.progress, locks=locks, environment=environment)
     known = {lock_name(release_of(row.package)): row for row in kernels.locks.kernels()}
     rows, status = {}, 0
@@ -107,7 +107,7 @@ def _update(options: argparse.Namespace) -> int:
         print(f"{series}\t{new.package.version}\t{was}")
     if not options.series:
         forget(cache)
-    options.progress(f"written: {kernels.lock(rows, own)}")
+    options.progress(f"written: {kernels.lock(rows, path)}")
     return status
 
 
@@ -193,11 +193,11 @@ def _record_text(options: argparse.Namespace) -> int:
         return 0
     before = check.model(corpus.entries_in(into), options.kernel)
     after = list(corpus.recorded(options.kernel, options.progress, modules=options.modules))
-    told = list(check.changes(before, after))
+    changes = list(check.changes(before, after))
     was = before[0]
     print(f"{after[0].about['release']} against {was.about['release']} of the corpus: {len(after)} texts")
-    print("\n".join(told) if told else "nothing changed")
-    return 1 if told else 0
+    print("\n".join(changes) if changes else "nothing changed")
+    return 1 if changes else 0
 
 
 def _check(options: argparse.Namespace) -> int:

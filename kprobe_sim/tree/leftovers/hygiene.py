@@ -10,7 +10,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.operation import Operation
 
 from .events import as_written
-from .state import DEFINITIONS, State, Thing, is_expanded, state
+from .state import DEFINITIONS, Thing, Things, is_expanded, state
 
 __all__ = ["Finding", "Hygiene"]
 
@@ -42,7 +42,7 @@ class Hygiene:
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
         self._operations: list[Operation] = []
-        self._before: State = {}
+        self._before: Things = {}
         self.begin()
 
     def begin(self) -> None:
@@ -90,7 +90,7 @@ class Hygiene:
         else:
             yield Finding(path, f"left: {what or path}", who, _removal(key))
 
-    def _join_filters(self, now: State) -> None:
+    def _join_filters(self, now: Things) -> None:
         """Replace the filters of events that were set through their system's filter by that one."""
         written = [operation for operation in self._operations if not operation.error]
         for path in {operation.path for operation in written if operation.path.endswith("/filter")}:

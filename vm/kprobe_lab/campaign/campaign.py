@@ -50,8 +50,8 @@ class Campaign:
         except MachineClosed:  # we closed it ourselves
             raise
         except MachineDied as died:
-            said = str(died).partition("\n")[0]
-            difference = Difference(case.area, case.operations, "the kernel went down", "it goes on", said)
+            reason = str(died).partition("\n")[0]
+            difference = Difference(case.area, case.operations, "the kernel went down", "it goes on", reason)
             self.reference.replace()
         self.operations += len(case.operations)
         if difference is None:

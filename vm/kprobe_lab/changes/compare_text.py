@@ -41,7 +41,7 @@ def text(comparison: Comparison) -> Iterator[str]:
     for change in comparison.unseen:
         yield ""
         yield _question(change)
-        yield from (f"  {sign} {said}" for sign, said in zip("-+", change.answers, strict=True))
+        yield from (f"  {sign} {answer}" for sign, answer in zip("-+", change.answers, strict=True))
         yield f"  {change.name}: {change.source}"
 
 

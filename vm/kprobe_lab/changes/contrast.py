@@ -35,12 +35,12 @@ class Contrast(NamedTuple):
         """Return what similar differences share: their first row, or else the words that differ."""
         if self.rows:
             return self.rows[:1]
-        said = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
-        for number, one in enumerate(said):
-            if one[0] and one[1:] == () and one != said[1 - number]:
+        refusals = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
+        for number, one in enumerate(refusals):
+            if one[0] and one[1:] == () and one != refusals[1 - number]:
                 return (self.section, number, one)  # one of them refuses without a message
-        if said[0] != said[1]:
-            return (self.section, *said)
+        if refusals[0] != refusals[1]:
+            return (self.section, *refusals)
         if self.operation.startswith("cat events/syscalls/"):
             return (self.section, "syscalls")
         lines = [line for line in changed_lines(self.before, self.after) if line[0] in "+-"]

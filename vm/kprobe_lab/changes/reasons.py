@@ -46,9 +46,9 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any], opening: st
             continue
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
-            said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
+            given = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
             steps = tuple([step.replace("<open>", opening) for step in row.steps])
-            changes.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
+            changes.append(RowChange(row.name, row.source, pair, steps, (given[0], given[1])))
     return changes
 
 

@@ -217,8 +217,8 @@ def html(columns: Sequence[Column]) -> str:
             shown &= classes
             what = f"<b>{escape(row.what)}</b>" if row.what else ""
             asked = escape(_asked(row)).replace("\n", "<br>")
-            said = "".join(_cell_html(cell, row) for cell in cells)
-            inside.append(f'<tr class="{_words(classes)}"><th scope=row>{what}<code>{asked}</code></th>{said}</tr>')
+            data = "".join(_cell_html(cell, row) for cell in cells)
+            inside.append(f'<tr class="{_words(classes)}"><th scope=row>{what}<code>{asked}</code></th>{data}</tr>')
         head = f'<th colspan="{len(columns) + 1}">{escape(title)}</th>'
         body += [f'<tr class="{_words({"section"} | shown)}" id="{_anchor(title)}">{head}</tr>', *inside]
     legend = "".join(f'<dt class="{name}">{sign}</dt><dd>{text}</dd>' for sign, name, text in LEGEND)

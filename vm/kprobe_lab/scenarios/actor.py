@@ -85,9 +85,9 @@ class Cast:
         return actor
 
     def _start(self, pid: int) -> None:
-        said = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
-        if said != b"ok\n":
-            number = int(said) if said.isdigit() else 0
+        output = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
+        if output != b"ok\n":
+            number = int(output) if output.isdigit() else 0
             raise OSError(number, f"no task can have that pid: {os.strerror(number)}", str(pid))
 
     def close(self) -> None:

@@ -255,9 +255,9 @@ class _Play:
                 for _ in range(step.times):
                     actor.write(_MARKER if step.what == "marker" else _RAW_MARKER, step.value)
                 return
-        wanted = step.more["returns"]
-        if result & _U32 != wanted & _U32:
-            raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
+        expected = step.more["returns"]
+        if result & _U32 != expected & _U32:
+            raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {expected}")
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
         """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""

@@ -36,8 +36,8 @@ class Connection(Protocol):
 
 
 def _packet(kind: int, payload: bytes) -> bytes:
-    said = struct.pack("<BH", kind, len(payload))
-    return _HEAD.pack(_MAGIC, kind, len(payload), zlib.crc32(payload, zlib.crc32(said))) + payload
+    head = struct.pack("<BH", kind, len(payload))
+    return _HEAD.pack(_MAGIC, kind, len(payload), zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
 class SerialLine:

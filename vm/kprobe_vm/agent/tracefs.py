@@ -327,15 +327,15 @@ class GuestTracefs:
             return list
 
         def lines() -> list[str]:
-            found: list[str] = []
+            entries: list[str] = []
             while True:
                 try:
                     record = log.read(8192)
                 except BrokenPipeError:  # the oldest are overwritten
                     continue
                 except OSError:
-                    return found
-                found.append(record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace"))
+                    return entries
+                entries.append(record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace"))
 
         return lines
 
@@ -357,8 +357,8 @@ class GuestTracefs:
     def _path(self, path: str) -> bytes:
         if "\0" in path:
             raise ValueError("embedded null byte")
-        whole = f"{self._root}/{path}" if path else self._root or "/"
-        return os.fsencode(whole) + b"\0"
+        full = f"{self._root}/{path}" if path else self._root or "/"
+        return os.fsencode(full) + b"\0"
 
     def _call(self, op: Op, path: str, before: bytes = b"") -> Request:
         return self._ask(path, op, before, self._path(path))

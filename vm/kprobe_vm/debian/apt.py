@@ -141,11 +141,11 @@ class AptArchive:
 
         def download() -> bytes:
             line = f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)"
-            with scratch(self.home) as place, measured(self.progress, line, lambda: _fetched(place, package.size)):
+            with scratch(self.home) as fresh, measured(self.progress, line, lambda: _fetched(fresh, package.size)):
                 self._configure()
                 mirrors = mirrors_of(self._targets)
                 base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
-                file = place / "package.deb"
+                file = fresh / "package.deb"
                 url = f"{base}/{package.filename}"
                 self._apt(HELPER, "download-file", url, str(file), f"SHA256:{package.sha256}", deadline=1800)
                 return file.read_bytes()
@@ -175,13 +175,13 @@ class AptArchive:
         lacking = [
             source for source in sources if not (self.cache.root / "packages" / f"{source.package.sha256}.deb").exists()
         ]
-        with scratch(self.home) as place:
-            files = {source: place / f"{source.package.sha256}.deb" for source in sources}
+        with scratch(self.home) as directory:
+            files = {source: directory / f"{source.package.sha256}.deb" for source in sources}
             words = [(s.url, str(files[s]), f"SHA256:{s.package.sha256}") for s in lacking]
             if lacking:
                 size = sum(source.package.size for source in lacking)
                 line = f"fetching {len(lacking)} packages for the guest ({size / 1e6:.1f} MB)"
-                with measured(self.progress, line, lambda: _fetched(place, size)):
+                with measured(self.progress, line, lambda: _fetched(directory, size)):
                     self._apt(HELPER, "download-file", *(word for row in words for word in row), deadline=1800)
             return [verified(self.cache, source.package, self.progress, files[source].read_bytes) for source in sources]
 

@@ -103,10 +103,10 @@ class WebArchive:
             raise Absent(f"{self.suite} at {self.url} has no packages for amd64")
         ending = endings[0]
         expected = hashes[f"main/binary-amd64/Packages{ending}"]
-        place = f"{self.url}/dists/{self.suite}/main/binary-amd64"
+        base = f"{self.url}/dists/{self.suite}/main/binary-amd64"
         # by its hash: a Packages file of that name may just now be replaced by the next one
         by_hash = release.get("Acquire-By-Hash") == "yes"
-        data = _get(f"{place}/by-hash/SHA256/{expected}" if by_hash else f"{place}/Packages{ending}")
+        data = _get(f"{base}/by-hash/SHA256/{expected}" if by_hash else f"{base}/Packages{ending}")
         if hashlib.sha256(data).hexdigest() != expected:
             raise PackageCorrupt(f"the list of packages of {self.suite} at {self.url} is not the one that was signed")
         blocks = unpackers[ending](data).decode("utf-8", "replace").split("\n\n")

@@ -57,11 +57,11 @@ def _payload_place(image: bytes) -> slice | None:
 
 
 def _payload(image: bytes) -> bytes:
-    place = _payload_place(image)
-    if place is None:
+    payload = _payload_place(image)
+    if payload is None:
         protocol = struct.unpack_from("<H", image, 0x206)[0]
         raise KernelImage(f"boot protocol {protocol >> 8}.{protocol & 0xFF:02} names no payload")
-    return image[place]
+    return image[payload]
 
 
 def _through(program: str, payload: bytes) -> bytes:

@@ -250,8 +250,8 @@ class Kernels:
         for kernel in self.cached():
             if kernel.release == release:
                 return kernel.modules
-        own = Path("/lib/modules", release)
-        return modules_below(own, release, self.cache) if release and own.is_dir() else ()
+        host = Path("/lib/modules", release)
+        return modules_below(host, release, self.cache) if release and host.is_dir() else ()
 
 
 def image_of(path: Path) -> tuple[bytes, str]:
@@ -283,8 +283,8 @@ def image_of(path: Path) -> tuple[bytes, str]:
 
 def flavour_of(release: str) -> str:
     """Return the flavour of a release or a series: "rt-amd64" of "6.12-rt-amd64"."""
-    found = re.search(r"-((?:[a-z]+-)?amd64)\Z", release)
-    return found[1] if found else FLAVOUR
+    match = re.search(r"-((?:[a-z]+-)?amd64)\Z", release)
+    return match[1] if match else FLAVOUR
 
 
 def lock_name(release: str) -> str:

@@ -148,9 +148,9 @@ class Console:
             except Exception:  # the listener may have gone; the guest must not wait for it
                 with contextlib.suppress(ValueError):
                     self._listeners.remove(listener)
-        *whole, partial = (self._partial + data).split(b"\n")
+        *lines, partial = (self._partial + data).split(b"\n")
         self._partial = partial[:LONGEST]
-        for raw in whole:
+        for raw in lines:
             line = _shown(raw[:LONGEST].rstrip(b"\r"))
             self._lines.append(line)
             if PANIC.search(line):

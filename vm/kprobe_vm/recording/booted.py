@@ -77,7 +77,7 @@ def config_beside(kernel: str) -> Path | None:
     except NotReady:  # reported when it is started
         return None
     places = dict.fromkeys((image.parent, image.resolve().parent))
-    files = [place / f"config-{release}" for place in places if release]
+    files = [directory / f"config-{release}" for directory in places if release]
     return next((path for path in files if path.is_file()), None)
 
 

@@ -25,9 +25,9 @@ def record_file(record: Callable[[Path], Path], output: Path) -> Path:
         pack = pack or point.load()
     if pack is None:
         raise NotReady(f"nothing is installed as {NAME!r} in the entry points {GROUP}")
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as place:
-        directory = record(Path(place))
-        fresh = Path(place, "profile")
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as parent:
+        directory = record(Path(parent))
+        fresh = Path(parent, "profile")
         try:
             fresh.write_bytes(pack(directory))
         except ValueError as error:

@@ -54,9 +54,9 @@ def _instruction(entries: Sequence[KallsymsEntry], memory: Memory, function: str
 def _of_modules(entries: Sequence[KallsymsEntry], traceable: str) -> dict[str, str]:
     """Return the probe points in modules; `traceable` is available_filter_functions."""
     functions = [entry for entry in entries if entry.type in "tT"]
-    own = Counter(entry.name for entry in functions if not entry.module)
+    names = Counter(entry.name for entry in functions if not entry.module)
     modules = Counter(entry.name for entry in functions if entry.module)
     bare = {line for line in traceable.splitlines() if "\t" not in line and " " not in line}
     loaded = sorted({entry.module for entry in functions if entry.module})
-    shared = sorted(name for name, count in modules.items() if count == own[name] == 1 and name in bare)
+    shared = sorted(name for name, count in modules.items() if count == names[name] == 1 and name in bare)
     return {name: of[0] for name, of in (("module", loaded), ("shared", shared)) if of}

@@ -61,9 +61,9 @@ def _same(event: Truth, done: Done) -> None:
     """Check an event against its call; raise `Disagreement`."""
     comm = done.task.comm.decode("utf-8", "surrogateescape")
     short = done.task.comm[:8].decode("utf-8", "surrogateescape")  # as latency-format has it
-    said: Truth = {"task": short if event.get("task") == short else comm, "pid": done.pid}
+    expected: Truth = {"task": short if event.get("task") == short else comm, "pid": done.pid}
     if done.act is not BEGIN:
-        said["cpu"] = done.task.cpu
+        expected["cpu"] = done.task.cpu
     fields: Truth = {}
     if event["name"] == "ent":
         path = None if done.act.path is None else done.act.path.decode("utf-8", "surrogateescape")
@@ -78,7 +78,7 @@ def _same(event: Truth, done: Done) -> None:
         for name in ("one", "two", "s"):
             if fields.get(name) == "" and event["fields"][name] is None:
                 fields[name] = None
-    wrong = {name: value for name, value in said.items() if event.get(name, value) not in (value, "<...>")}
+    wrong = {name: value for name, value in expected.items() if event.get(name, value) not in (value, "<...>")}
     wrong |= {name: value for name, value in fields.items() if event["fields"].get(name, value) != value}
     if wrong:
         raise Disagreement(f"{event}: the account of its task has {wrong}")

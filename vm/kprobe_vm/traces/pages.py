@@ -117,7 +117,7 @@ def records(pages: bytes, cpu: int) -> list[RawRecord]:
 
 def _of_page(page: bytes, cpu: int) -> list[RawRecord]:
     now, commit = _HEADER.unpack_from(page)
-    found: list[RawRecord] = []
+    records: list[RawRecord] = []
     at, end = _HEADER.size, _HEADER.size + (commit & _COMMIT)
     while at < end:
         word = int.from_bytes(page[at : at + 4], "little")
@@ -134,9 +134,9 @@ def _of_page(page: bytes, cpu: int) -> list[RawRecord]:
         else:
             now += delta
             begin, length = (at + 4, kind * 4) if kind else (at + 8, follows - 4)
-            found.append(RawRecord(cpu, now, page[begin : begin + length]))
+            records.append(RawRecord(cpu, now, page[begin : begin + length]))
             at = begin + length + (-length & 3)
-    return found
+    return records
 
 
 def _text(data: bytes) -> str:

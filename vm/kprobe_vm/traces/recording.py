@@ -52,8 +52,8 @@ def _under(
         done = recorder.run(lambda: recorder.perform(names, types=True), probes)
     plain = recorder.trace()
     recorder.learn_functions(recorder.trace(["sym-offset"]))
-    wanted = [option for option in options if all(recorder.has(name) for name in option.split(","))]
-    texts = {option: recorder.trace(option.split(",")) for option in wanted}
+    known = [option for option in options if all(recorder.has(name) for name in option.split(","))]
+    texts = {option: recorder.trace(option.split(",")) for option in known}
     recorded = recorder.recorded(done, plain)
     yield recorder.text(scenario, (), plain, recorded, defects=defects)
     for option, text in texts.items():

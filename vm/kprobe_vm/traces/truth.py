@@ -93,10 +93,10 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
             shown["address"] = guest.symbols.text(function, plain)
             shown["caller"] = guest.symbols.text(to, options, offset=True)
     elif "__probe_ip" in values:
-        place = values.pop("__probe_ip")
-        assert isinstance(place, int)
+        address = values.pop("__probe_ip")
+        assert isinstance(address, int)
         if not by_field:
-            shown["address"] = guest.symbols.text(place, options, offset=True)
+            shown["address"] = guest.symbols.text(address, options, offset=True)
     for name in () if by_field else _PLACE.findall(event.shown):
         value = values[name]
         assert isinstance(value, int)
@@ -113,8 +113,8 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
 
 def _labels(event: Event) -> dict[str, str]:
     """Return the labels of the fields in the text, by the position of the fields in the print fmt."""
-    shown, _, rest = event.shown.rpartition('", ')
-    labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", rest)
+    shown, _, expressions = event.shown.rpartition('", ')
+    labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", expressions)
     if len(labels) == len(fields):
         return dict(zip(fields, labels, strict=True))
     return {label: label for label in labels}
