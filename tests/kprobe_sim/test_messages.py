@@ -26,7 +26,8 @@ def test_the_table_has_what_is_raised_and_nothing_else() -> None:
     for source in (
         *_PACKAGE.glob("language/fetch/*.py"),
         *_PACKAGE.glob("probes/*.py"),
-        _PACKAGE / "builds" / "gate_rows.py",
+        _PACKAGE / "builds" / "gates" / "arguments.py",
+        _PACKAGE / "builds" / "gates" / "definitions.py",
     ):
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ID.fullmatch(node.value):
