@@ -50,6 +50,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
     if tracefs_backend.module is not module:  # a module-scoped fixture would slow every test
         tracefs_backend.module = module
         module.addfinalizer(tracefs_backend.end_module)
+    still = bool(_STILL & set(request.fixturenames))
     exclusive = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     with _real_files():
         from kprobe_sim.pytest_plugin.machines import Unusable
@@ -59,9 +60,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
         try:
             # a guest may keep the test waiting, and says so on standard error
             with _uncaptured(request.config) if kind(spec) == "vm" else contextlib.nullcontext():
-                fresh = tracefs_backend.fresh(
-                    node.nodeid, exclusive=exclusive, still=bool(_STILL & set(request.fixturenames))
-                )
+                fresh = tracefs_backend.fresh(node.nodeid, exclusive=exclusive, still=still)
         except Unusable as error:
             raise pytest.UsageError(str(error)) from error.__cause__
         node.user_properties += [("tracefs", full_spec(spec)), ("kernel", tracefs_backend.release(fresh))]
