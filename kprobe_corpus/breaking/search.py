@@ -271,7 +271,7 @@ def ask(parser: Reader, command: Any, case: Case, rendered: Any, directory: str,
     """Return what a parser makes of a case's text, compared with its truth."""
     about = {"kernel": case.kernel, "options": list(case.options), "clock": case.clock, "source": "simulator"}
     entry = made(
-        case.kernel, "case", rendered.text, rendered.truth, about,
+        f"{case.kernel}/case", rendered.text, rendered.truth, about,
         formats=rendered.formats, definitions=rendered.definitions,
     )  # fmt: skip
     write(entry, directory)

@@ -18,8 +18,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def made(
-    kernel: str,
-    name: str,
+    path: str,
     text: bytes,
     truth: Iterable[Mapping[str, Any]],
     about: Mapping[str, Any],
@@ -27,15 +26,19 @@ def made(
     formats: Mapping[str, str] | None = None,
     definitions: Sequence[str] = (),
 ) -> Entry:
-    """Make an entry; ``formats`` are format files by their paths, lines and checksum are added to ``about``."""
-    whole = {**about, "lines": text.count(b"\n"), "sha256": sha256(text).hexdigest()}
-    listed = "".join(f"== {path}\n{body.rstrip(chr(10))}\n" for path, body in (formats or {}).items())
+    """Make the entry of a path, KERNEL/NAME; lines and checksum are added to ``about``.
+
+    ``formats`` are format files by their paths, ``definitions`` the lines of kprobe_events.
+    """
+    kernel, _, name = path.partition("/")
+    facts = {**about, "lines": text.count(b"\n"), "sha256": sha256(text).hexdigest()}
+    listed = "".join(f"== {file}\n{body.rstrip(chr(10))}\n" for file, body in (formats or {}).items())
     files = {
         TEXT: text,
         TRUTH: "".join(_encode(record) + "\n" for record in truth).encode(),
         "formats": listed.encode("utf-8", "surrogateescape"),
         "kprobe_events": "".join(line + "\n" for line in definitions).encode("utf-8", "surrogateescape"),
-        ABOUT: (json.dumps(whole, indent=1) + "\n").encode(),
+        ABOUT: (json.dumps(facts, indent=1) + "\n").encode(),
     }
     return Entry(kernel, name, files, kernel)
 
@@ -45,7 +48,7 @@ def write(entry: Entry, directory: str) -> None:
     home = os.path.join(directory, entry.kernel, entry.name)
     try:
         os.makedirs(home, exist_ok=True)
-        for file in (*FILES, *(one for one in (DAT, DAT_TRUTH) if one in entry.files)):
+        for file in (*FILES, *(file for file in (DAT, DAT_TRUTH) if file in entry.files)):
             with open(os.path.join(home, file), "wb") as out:
                 out.write(entry.files[file])
     except OSError as error:

@@ -12,7 +12,7 @@ from functools import cached_property
 from kprobe_sim.builds.recorded import HIGH, LOST, RecordedSymbols
 from kprobe_sim.builds.symbol import with_module
 
-_FEW = 64  # so many functions are looked up one by one, without making the names of all
+_FEW = 64  # up to this many functions are looked up one by one, without making the names of all
 FtraceLocations = Callable[[], Iterable[tuple[int, str]]]
 
 

@@ -237,7 +237,7 @@ def available() -> list[str]:
 
 @lru_cache(maxsize=4)
 def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
-    """Return the releases in a directory; `changed` is its time of change, and only tells results apart."""
+    """Return the releases in a directory; `changed`, its time of change, is a key of the cache."""
     return ordered(tuple(path.name for path in profiles.iterdir() if (path / "profile.json").is_file()))
 
 
@@ -250,7 +250,7 @@ def ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
 def _by_version(release: str) -> tuple[object, ...]:
     """Return the key that sorts releases: version, candidates before the release, then the distribution's numbers.
 
-    Of one build's flavours that of cloud kernels is last, as kprobe-vm means it by a series.
+    Of one build's flavours the cloud kernel's is last: kprobe-vm means it by a series.
     """
     version = re.split(r"[-+]", release, maxsplit=1)[0]
     candidate = re.search(r"-rc(\d+)", release)
@@ -300,7 +300,7 @@ def load(spec: str = "") -> Profile:
 
     The user's profiles and the package's are searched, by the release that each claims.  If several claim one release
     the first counts, in the order of `profile_directories`, the package's last.  The user's can also be named by their
-    files.  A year ("2009") means a kernel that only a document tells of, which no list has; so do "3.13-i386" and
+    files.  A year ("2009") means a kernel known only from a document, which no list has; so do "3.13-i386" and
     "4.4-wind-river".  If none of these fits, the profiles of other installed distributions are searched as well.  A
     spec with a slash or the suffix of profile files is a path.
 
@@ -327,7 +327,7 @@ def load(spec: str = "") -> Profile:
 
 @lru_cache(maxsize=1)
 def _documented() -> tuple[str, ...]:
-    """Return the releases that only documents tell of."""
+    """Return the releases that are known only from documents."""
     return ordered(tuple(path.name for path in DOCUMENTS.iterdir() if (path / "profile.json").is_file()))
 
 

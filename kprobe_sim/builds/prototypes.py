@@ -87,21 +87,21 @@ class PrototypeTable:
             number = self._index[position]
             if number:
                 chunk, line = divmod(number - 1, PROTOTYPES)
-                returns, *rest = self._protos[chunk].decode().split("\n")[line].split("\t")
-                pairs = (word.split(":") for word in rest)
+                returns, *words = self._protos[chunk].decode().split("\n")[line].split("\t")
+                pairs = (word.split(":") for word in words)
                 return Signature(tuple((parameter, int(kind)) for parameter, kind in pairs), int(returns))
         return None
 
     def _find(self, name: str) -> Prototype | None:
-        found = self.signature(name)
-        if found is None:
+        signature = self.signature(name)
+        if signature is None:
             return None
         return Prototype(
             tuple(
                 Parameter(parameter, CType("...", "void", 0, False) if parameter == "..." else self.c_type(kind))
-                for parameter, kind in found.parameters
+                for parameter, kind in signature.parameters
             ),
-            self.c_type(found.returns),
+            self.c_type(signature.returns),
         )
 
     # ---------------------------------------------------------------------------------------------- types by number
@@ -127,7 +127,7 @@ class PrototypeTable:
         return self.resolve(int(words[1])) if words[0] == "*" else None
 
     def struct(self, name: str) -> int | None:
-        """Return the struct (no union) of that name, or None.  Raises LookupError in a profile without their names."""
+        """Return the struct (not union) of that name, or None.  Raises LookupError in a profile without their names."""
         structs = self._structs
         if structs is None:
             raise LookupError("this profile was recorded without the names of structs")
@@ -139,8 +139,8 @@ class PrototypeTable:
             else:
                 low = middle
         for line in structs[low].decode().split("\n"):
-            found, _, number = line.partition("\t")
-            if found == name:
+            recorded, _, number = line.partition("\t")
+            if recorded == name:
                 return int(number)
         return None
 
@@ -158,7 +158,7 @@ class PrototypeTable:
         return self._words(number)[0] in "su"
 
     def member(self, number: int, name: str) -> Member | None:
-        """Find a member of a struct or union, those of anonymous ones in it included, as btf_find_struct_member()."""
+        """Find a member of a struct or union, or of an anonymous one in it, as btf_find_struct_member()."""
         waiting: list[tuple[int, int]] = []
         base = 0
         while True:

@@ -41,7 +41,7 @@ class Placing(Protocol):
 
 
 def placement(symbols: Placing, address: int) -> Placement:
-    """Return what the kernel finds when a kprobe is to stand on an address; who registers asks `is_notrace` before."""
+    """Return what the kernel finds when a kprobe is put on an address; registration asks `is_notrace` first."""
     if not symbols.covers(address):
         return Placement.NO_SYMBOL
     if not symbols.is_text(address):
@@ -62,10 +62,10 @@ class RecordedSymbols:
     """The recorded symbols of a build; a position is a symbol's place in the order of /proc/kallsyms.
 
     Remembered are `positions` (of all symbols of a name, ascending), `symbol` (of a position), `lookup` (the symbols of
-    a name, by position), `covering` (the position of the symbol that covers an address, of aliases the first), `at`
-    (that symbol), `is_traceable` (an address is an ftrace location), `has_endbr` (a function starts with ENDBR; its
-    ftrace location, if it has one, comes after it), `is_notrace` (the function around an address has no ftrace
-    location; for `name.suffix` the function `name` counts as well) and `placement` of an address.
+    a name, by position), `covering` (the position of the symbol that covers an address, of aliases the first),
+    `containing` (that symbol), `is_traceable` (an address is an ftrace location), `has_endbr` (a function starts with
+    ENDBR; its ftrace location, if it has one, comes after it), `is_notrace` (the function around an address has no
+    ftrace location; for `name.suffix` the function `name` counts as well) and `placement` of an address.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,7 +101,7 @@ class RecordedSymbols:
         self.symbol: Callable[[int], Symbol] = remember(self._symbol)
         self.lookup: Callable[[str], tuple[Symbol, ...]] = remember(self._lookup)
         self.covering: Callable[[int], int | None] = remember(self._covering)
-        self.at: Callable[[int], Symbol | None] = remember(self._at)
+        self.containing: Callable[[int], Symbol | None] = remember(self._containing)
         self.is_traceable: Callable[[int], bool] = remember(self._is_traceable)
         self.has_endbr: Callable[[int], bool] = remember(self._has_endbr)
         self.is_notrace: Callable[[int], bool] = remember(self._is_notrace)
@@ -136,9 +136,9 @@ class RecordedSymbols:
         return [sorted_names[rank] for rank in self._rank.unpacked()]
 
     def lost_name(self, distance: int) -> str | None:
-        """Return what a function is called whose ftrace call is so many bytes after the start of the symbol before it.
+        """Return the name of a function whose ftrace call is `distance` bytes after the symbol before it starts.
 
-        None: by that symbol.  Further on than an ENDBR reaches it is a weak function that another replaced
+        None: that symbol's name.  Beyond an ENDBR it is a weak function that another replaced
         (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1).
         """
         return None if distance <= ENDBR or self._shows_lost else f"{LOST}{distance}"
@@ -209,28 +209,28 @@ class RecordedSymbols:
     def special(self, address: int) -> Placement | None:
         """Return what a recorded range says of a probe in it."""
         offset = address - HIGH
-        place = self._special.right(offset) - 1 if offset >= 0 else -1
-        if place >= 0:
-            length, kind = divmod(self._special_kind[place], 8)
-            if offset < self._special[place] + length:
+        index = self._special.right(offset) - 1 if offset >= 0 else -1
+        if index >= 0:
+            length, kind = divmod(self._special_kind[index], 8)
+            if offset < self._special[index] + length:
                 return KINDS[kind]
         return None
 
     # --------------------------------------------------------------------------------------------------- remembered
 
     def _positions(self, name: str) -> tuple[int, ...]:
-        wanted = name.encode()
+        encoded = name.encode()
         if not self._heads:
             self._heads = bytes(self._heads_text).split(b"\n")
-        found = []
-        for block in range(max(bisect_left(self._heads, wanted) - 1, 0), len(self._heads)):
+        positions = []
+        for block in range(max(bisect_left(self._heads, encoded) - 1, 0), len(self._heads)):
             names = self._block(block)
-            first = bisect_left(names, wanted)
-            last = bisect_right(names, wanted, first)
-            found += [self._order[block * BLOCK + place] for place in range(first, last)]
+            first = bisect_left(names, encoded)
+            last = bisect_right(names, encoded, first)
+            positions += [self._order[block * BLOCK + index] for index in range(first, last)]
             if last < len(names):
                 break
-        return tuple(found)
+        return tuple(positions)
 
     def _lookup(self, name: str) -> tuple[Symbol, ...]:
         return tuple([self.symbol(position) for position in self.positions(name)])
@@ -255,7 +255,7 @@ class RecordedSymbols:
         first = self.addresses[position]
         return self.addresses.left(first) if first >= start else None
 
-    def _at(self, address: int) -> Symbol | None:
+    def _containing(self, address: int) -> Symbol | None:
         position = self.covering(address)
         return None if position is None else self.symbol(position)
 
@@ -278,13 +278,13 @@ class RecordedSymbols:
     def _stem(self, position: int) -> int | None:
         """Return the symbol `name` for one called `name.suffix`: the first of that name, as the kernel looks it up."""
         stem, dot, _ = self.name(position).decode().partition(".")
-        found = self.positions(stem) if dot else ()
-        return found[0] if found else None
+        positions = self.positions(stem) if dot else ()
+        return positions[0] if positions else None
 
     def _traced(self, position: int) -> bool:
         return _holds(self.locations, self.addresses[position], self.end(position))
 
 
 def _holds(numbers: Ascending, start: int, end: int) -> bool:
-    place = numbers.left(start) if start >= 0 else 0
-    return place < len(numbers) and numbers[place] < end
+    index = numbers.left(start) if start >= 0 else 0
+    return index < len(numbers) and numbers[index] < end

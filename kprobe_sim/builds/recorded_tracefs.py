@@ -66,7 +66,7 @@ class _System(NamedTuple):
 class RecordedTracefs:
     """The texts of files, the directories and the static events of a booted kernel whose tracefs nobody touched.
 
-    Paths are relative to the tracefs, but for what is of things made later: `instances/*` and below it is a new
+    Paths are relative to the tracefs, except for things made later: `instances/*` and below it is a new
     instance; `events/*/*` and below a new probe event, `events/*` its group.
 
     The file (`tracefs.bin`, written by `kprobe-vm record`) has the form of symbols.bin.  `files` texts by path; `tree`
@@ -97,7 +97,7 @@ class RecordedTracefs:
         return self._texts[path]
 
     def has_text(self, path: str) -> bool:
-        """Return whether the text of a file was recorded; of kernels of which little was, few were."""
+        """Return whether the text of a file was recorded; a sparse recording has few."""
         return path in self._texts
 
     def entries(self, path: str) -> list[FileEntry]:
@@ -115,16 +115,16 @@ class RecordedTracefs:
 
     def directory(self, path: str) -> Mapping[str, int]:
         """Return name -> permission bits of a directory, in readdir order."""
-        found = self._directories.get(path)
-        if found is None:
-            found = MappingProxyType({entry.name: entry.permissions for entry in self.entries(path)})
-            self._directories[path] = found
-        return found
+        modes = self._directories.get(path)
+        if modes is None:
+            modes = MappingProxyType({entry.name: entry.permissions for entry in self.entries(path)})
+            self._directories[path] = modes
+        return modes
 
     # ------------------------------------------------------------------------------------------------------- events
 
     def events(self, system: str | None = None) -> list[EventFacts]:
-        """Return all static events, or those of a system that there is, systems and events in readdir order."""
+        """Return all static events, or those of an existing system; systems and events in readdir order."""
         systems = self._packed_systems if system is None else (system,)
         return [self._event(system, name) for system in systems for name in self._system(system).members]
 
@@ -142,23 +142,23 @@ class RecordedTracefs:
 
     def event_format(self, system: str, name: str) -> bytes:
         """Return the text of a static event's `format` file; KeyError if there is no such event."""
-        chunk, place = divmod(self._system(system).members[name][2], FORMATS)
-        return self._formats[chunk].split(b"\0")[place]
+        chunk, index = divmod(self._system(system).members[name][2], FORMATS)
+        return self._formats[chunk].split(b"\0")[index]
 
     def _event(self, system: str, name: str) -> EventFacts:
         number, kind, _ = self._system(system).members[name]
         return EventFacts(system, name, number, self._kinds[kind].files)
 
     def _system(self, name: str) -> _System:
-        found = self._systems.get(name)
-        if found is None:
+        system = self._systems.get(name)
+        if system is None:
             files, files_first, members = json.loads(self._packed_systems[name])
-            found = self._systems[name] = _System(
+            system = self._systems[name] = _System(
                 tuple(FileEntry(*entry) for entry in files),
                 files_first,
-                MappingProxyType({event: (number, kind, place) for event, number, kind, place in members}),
+                MappingProxyType({event: (number, kind, index) for event, number, kind, index in members}),
             )
-        return found
+        return system
 
     @cached_property
     def _kinds(self) -> tuple[_Kind, ...]:

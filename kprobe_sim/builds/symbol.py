@@ -6,16 +6,18 @@ from enum import Enum
 
 from kprobe_sim.named_tuple import NamedTuple
 
+FUNCTION_SIZE = 0x100  # bytes of an added function, by default
+
 
 class Symbol(NamedTuple):
     """A symbol as /proc/kallsyms has it; `size` is the distance in bytes to the next different address."""
 
     name: str
-    address: int
-    size: int
-    type: str  # the letter of /proc/kallsyms
+    address: int = 0  # 0 for a function to add, which then gets a free address
+    size: int = FUNCTION_SIZE
+    type: str = "t"  # the letter in /proc/kallsyms
     module: str = ""  # "" for the kernel's image
-    traceable: bool = False  # its entry is an ftrace location
+    traceable: bool = True  # its entry is an ftrace location
     blacklisted: bool = False  # its entry lies in the kprobe blacklist
 
 
@@ -39,9 +41,4 @@ class Placement(Enum):
 
 
 # What the recorder writes as the kind of a special range.
-KINDS = {
-    1: Placement.RESERVED,
-    2: Placement.INT3,
-    3: Placement.NOT_COPIED,
-    4: Placement.UNSUPPORTED,
-}
+KINDS = {1: Placement.RESERVED, 2: Placement.INT3, 3: Placement.NOT_COPIED, 4: Placement.UNSUPPORTED}

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
 from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
-from kprobe_sim.builds.symbol import Placement, Symbol, with_module
+from kprobe_sim.builds.symbol import FUNCTION_SIZE, Placement, Symbol, with_module
 
-_FUNCTION_SIZE = 0x100  # bytes of an added function, by default
 _TEXT_TYPES = frozenset("tTwW")
 
 
@@ -79,10 +78,10 @@ class SymbolTable:
             return list(self.recorded.lookup(name))
         return [self._symbol(position) for position in self._present(name)] + self._added.lookup(name)
 
-    def at(self, address: int) -> Symbol | None:
+    def containing(self, address: int) -> Symbol | None:
         """Return the symbol that covers an address, of aliases the first, as the kernel's `%pS` would name it."""
         if not self.version:
-            return self.recorded.at(address)
+            return self.recorded.containing(address)
         added = self._added.covering(address)
         if added is not None:
             return added.symbol
@@ -181,26 +180,17 @@ class SymbolTable:
 
     # ------------------------------------------------------------------------------------------------------ adding
 
-    def add(
-        self,
-        name: str,
-        address: int | None = None,
-        size: int = 0x100,
-        module: str = "",
-        *,
-        type: str = "t",
-        traceable: bool = True,
-        blacklisted: bool = False,
-        boundaries: Iterable[int] | None = None,
-    ) -> Symbol:
+    def add(self, symbol: Symbol, boundaries: Iterable[int] | None = None) -> Symbol:
         """Add a function that the recorded kernel doesn't have; return its symbol.
 
-        Without `address` it gets one in a range that nothing else uses.  `boundaries` are the offsets at which
+        At address 0 it gets an address in a range that nothing else uses.  `boundaries` are the offsets at which
         instructions start; by default any offset but +1 to +4, the inside of the call to __fentry__.
+
+        Raises ValueError for a size that isn't positive.
         """
-        symbol = self._added.add(Symbol(name, address or 0, size, type, module, traceable, blacklisted), boundaries)
-        if module:
-            self.add_module(module)
+        symbol = self._added.add(symbol, boundaries)
+        if symbol.module:
+            self.add_module(symbol.module)
         self.version += 1
         return symbol
 
@@ -209,7 +199,7 @@ class SymbolTable:
 
         A recorded function keeps its address, unless it grows beyond the next one, or the kernel shows its address by
         another name: then it moves among the added ones, and its old range is empty.  Without `size` it stays as it
-        is, and a new one has 256 bytes.  `module` is that of a new function, or tells which of that name is meant.
+        is, and a new one has 256 bytes.  `module` is a new function's, or selects one of several of that name.
 
         Raises ValueError for a size that isn't positive.
         """
@@ -217,8 +207,8 @@ class SymbolTable:
             raise ValueError(f"size {size} of {name!r} isn't positive")
         known = next((symbol for symbol in self.lookup(name) if _is_meant(symbol, module)), None)
         if known is None:
-            return self.add(name, size=_FUNCTION_SIZE if size is None else size, module=module)
-        shown = self.at(known.address)
+            return self.add(Symbol(name, size=FUNCTION_SIZE if size is None else size, module=module))
+        shown = self.containing(known.address)
         is_alias = shown is not None and shown.name != name
         if size is None or (size == known.size and not is_alias):
             return known

@@ -50,24 +50,24 @@ class Activity(NamedTuple):
             try:
                 step.check(kernel)
             except ValueError as error:
-                problems[step.place] = cut(str(error), _LONGEST)
+                problems[step.position] = cut(str(error), _LONGEST)
         if problems:
-            lines = several(f"{place}: {problem}" for place, problem in problems.items())
+            lines = several(f"{position}: {problem}" for position, problem in problems.items())
             raise ValueError(_named(self.name, lines.splitlines()))
 
     def on(self, kernel: SimulatedKernel) -> Sequence[Step]:
-        """Return the steps with this kernel's functions: before 5.6, do_sys_open() opens files."""
+        """Return the steps with this kernel's functions: before 5.6 do_sys_open() opens files."""
         opening = kernel.profile.called["open"]
         if opening == NEWEST or kernel.machine.symbols.lookup(NEWEST):
             return self.steps
         chains = kernel.profile.chains
         caller = (*chains.get("do_sys_open", ()), *chains.get("openat", ()), "")[0]
         steps: list[Step] = []
-        renamed: dict[int, Step] = {}  # one that is done a million times is made once
+        renamed: dict[int, Step] = {}  # a step that is taken a million times is made once
         pause = 0.0
         for step in self.steps:
             if step.is_event and not self.name and not kernel.statics.has(*step.name.split("/")):
-                pause += step.after  # only a document tells of the patch of 2009, and it has no static events
+                pause += step.after  # the patch of 2009 is known only from a document, and has no static events
                 continue
             if step.name == NEWEST:
                 if id(step) not in renamed:
@@ -100,9 +100,9 @@ class Activity(NamedTuple):
                 except (OSError, ValueError) as error:
                     if report is None:
                         raise
-                    if step.place not in failed:
-                        failed.add(step.place)
-                        report(f"{self.name or 'activity'}: {step.place}: {str(error).partition(chr(10))[0]}")
+                    if step.position not in failed:
+                        failed.add(step.position)
+                        report(f"{self.name or 'activity'}: {step.position}: {str(error).partition(chr(10))[0]}")
             if not self.repeat:
                 return
 

@@ -54,15 +54,15 @@ def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Declared, ..
     lines = values.lines_of(source, "call", len(steps))
     made = 0
     for number, entry in enumerate(steps, 1):
-        place = f"call {number}"
+        position = f"call {number}"
         try:
-            step, times = _step(entry, f"{place}{values.at_line(number, lines)}")
+            step, times = _step(entry, f"{position}{values.at_line(number, lines)}")
             made += times
             if made > _TIMES:
                 raise ValueError(f"with it {made} calls are made, and {_TIMES} are the most")
             found_steps += [step] * times
         except ValueError as error:
-            problems.append(f"{place}: {error}{values.at_line(number, lines)}")
+            problems.append(f"{position}: {error}{values.at_line(number, lines)}")
     repeat = values.truth(table.get("repeat", False), "repeat")
     if problems:
         raise ValueError(values.several(problems))
@@ -83,7 +83,7 @@ def _function(entry: Mapping[str, Any], number: int) -> Declared:
     return entry["name"], size, module
 
 
-def _step(entry: Mapping[str, Any], place: str) -> tuple[Step, int]:
+def _step(entry: Mapping[str, Any], position: str) -> tuple[Step, int]:
     """Return a step, and how often it is done."""
     is_event = "event" in entry
     if is_event and "function" in entry:
@@ -104,7 +104,7 @@ def _step(entry: Mapping[str, Any], place: str) -> tuple[Step, int]:
         if key in entry:
             options[key] = values.nanoseconds(entry[key], key)
     pause = values.nanoseconds(entry.get("after", PAUSE), "after") / 1_000_000_000
-    step = Step(pause, name, MappingProxyType(options), is_event, _system_call(entry), place)
+    step = Step(pause, name, MappingProxyType(options), is_event, _system_call(entry), position)
     return step, values.number(entry.get("times", 1), "times", 1, _TIMES)
 
 

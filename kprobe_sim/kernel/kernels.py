@@ -12,7 +12,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
 
-_VERSION = 64  # characters of one
+_VERSION = 64  # characters of a version
 
 
 class RecordedKernel(NamedTuple):
@@ -53,7 +53,7 @@ def kernels() -> list[RecordedKernel]:
 
 
 def _in(directories: Sequence[tuple[str, Path]]) -> dict[str, tuple[Path, str]]:
-    """Return, by release, the path and the place of each profile in these directories."""
+    """Return, by release, the path of each profile in these directories, and where it comes from."""
     named: dict[str, tuple[Path, str]] = {}
     for place, directory in reversed(directories):
         named |= {name: (path, place) for name, path in profiles_in(directory).items()}

@@ -22,7 +22,7 @@ _CREATE = "41020000000000009401000000000000"  # O_WRONLY | O_CREAT | O_TRUNC
 
 
 def opens() -> dict[str, Any]:
-    """Return the work of a small server on kernels since 5.6: supervise and cron open their files, a shell runs cat.
+    """Return the work of a small server since 5.6: supervise and cron open their files, a shell runs cat.
 
     A timer wakes each task; it opens its file by openat(2), and waits again.
     """

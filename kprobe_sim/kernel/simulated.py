@@ -48,7 +48,7 @@ class SimulatedKernel:
     It may also be the path of a profile ("tests/mine.kprofile"), a file or a directory, or a loaded profile.  `cpus`
     is the number of CPUs (default: as recorded).  `clock` gives the machine's time in nanoseconds (default: a
     `VirtualClock`, which moves only when it is read).  `tsc_khz` is the rate of the TSC, which the trace clock x86-tsc
-    shows; at 1,000,000 it counts nanoseconds, as `at` does.  All methods may be called from any thread.
+    shows; at 1,000,000 it counts nanoseconds, as `at` does.  Any thread may call any method.
 
     Raises ValueError for a profile that doesn't exist or is damaged, and for a TSC that doesn't count.
     """
@@ -69,7 +69,7 @@ class SimulatedKernel:
         self.cpus = machine.cpus
         self.clock = machine.clock
         self.condition = machine.condition
-        self.listener: Listener | None = None  # gets each operation by which a program changes something
+        self.listener: Listener | None = None  # is told each operation by which a program changes something
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
@@ -89,7 +89,7 @@ class SimulatedKernel:
         self.root = InstanceDir(self.top, parts)
         self.tracefs = SimTracefs(self)
 
-    # what few kernels need is imported when it is first used
+    # parts that few kernels need are imported when they are first used
 
     @cached_property
     def statics(self) -> Emission:

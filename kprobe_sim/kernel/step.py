@@ -14,7 +14,7 @@ class Step(NamedTuple):
     """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
 
     `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.  `system_call`: the name
-    and arguments of the system call that makes it; "" for none.  `place` is its position in the file: "call 3".
+    and arguments of the system call that makes it; "" for none.  `position` is where it stands in the file: "call 3".
     """
 
     after: float
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     options: Mapping[str, Any]
     is_event: bool = False
     system_call: tuple[str, tuple[int | str | bytes, ...]] = ("", ())
-    place: str = ""
+    position: str = ""
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Step(NamedTuple):
         return tuple(event for end in ends for event in (f"raw_syscalls/sys_{end}", f"syscalls/sys_{end}_{name}"))
 
     def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
-        """Do the step."""
+        """Make the call, or fire the event."""
         if self.is_event:
             if self._is_enabled(kernel):
                 kernel.emit(self.name, **options)
@@ -55,6 +55,6 @@ class Step(NamedTuple):
         kernel.hits.check(Call(self.name, **options))
 
     def _is_enabled(self, kernel: SimulatedKernel) -> bool:
-        """Return False if no instance has its static events enabled: importing their emitter would cost the most."""
+        """Return False if no instance has its static events enabled: importing their emitter is what costs most."""
         events = [kernel.events.static.find(*event.split("/", 1)) for event in self.events]
         return any(self.is_event if event is None else kernel.instances.enabled(event) for event in events)

@@ -1,6 +1,6 @@
 """A task that makes the traced machine do what a test says, in the simulator and in a guest.
 
-Whatever a probe can see of it is known beforehand and the same on both: its name, its user memory at `MEMORY`, the
+Whatever a probe can see of it is known in advance, and the same on both: its name, its user memory at `MEMORY`, the
 descriptor that an open returns (3), the arguments in registers, the call chain of the recorded kernel build.
 """
 
@@ -75,8 +75,8 @@ class Entry(NamedTuple):
     chain: tuple[str, ...]
 
 
-class EntryChains(NamedTuple):
-    """The functions that the system calls lead to, and what they get: different in each build."""
+class SyscallEntries(NamedTuple):
+    """The functions that the system calls lead to, and what they get: they differ between builds."""
 
     openat: Entry
     fork: Entry
@@ -85,7 +85,7 @@ class EntryChains(NamedTuple):
     registers_whole: bool  # system calls pass on all 64 bits of their arguments
 
     @classmethod
-    def of(cls, profile: Profile) -> EntryChains:
+    def of(cls, profile: Profile) -> SyscallEntries:
         """Return those of a build; raise `LookupError` if its profile hasn't recorded them."""
         facts = profile.chains
         calls = ("openat", "fork", "fadvise")
@@ -104,7 +104,7 @@ class SimulatedWorkload:
         self.pid = 100
         self._kernel = kernel
         self._name: str | bytes = self.comm
-        self._entries = EntryChains.of(kernel.profile)
+        self._entries = SyscallEntries.of(kernel.profile)
         self._children = self.pid
 
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
@@ -174,7 +174,7 @@ class SimulatedWorkload:
         returns: int,
         returned: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Call a function as a real kernel was seen to call it: whatever a probe can see was recorded.
+        """Call a function as a real kernel did: all that a probe can see was recorded.
 
         `returned` are the registers at the return.
         """

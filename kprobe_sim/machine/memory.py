@@ -43,7 +43,7 @@ class Memory:
                 return bytes(block[address - start : address - start + size])
         if address < TASK_SIZE:
             return b""
-        symbol = self._symbols.at(address)
+        symbol = self._symbols.containing(address)
         if symbol is None or symbol.type not in _DATA_TYPES:
             return b""
         end = symbol.address + symbol.size

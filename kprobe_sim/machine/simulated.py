@@ -75,7 +75,7 @@ class SimulatedMachine:
 
     def symbol_text(self, address: int, offset: bool) -> bytes:
         """Return an address as sprint_symbol() does: NAME+0xOFF/0xSIZE [MODULE], or in hex without a symbol."""
-        symbol = self.symbols.at(address)
+        symbol = self.symbols.containing(address)
         if symbol is None:
             return b"0x%08x" % address
         if not offset:
@@ -86,7 +86,7 @@ class SimulatedMachine:
         """Return True if the kernel takes an address for the trampoline: at its start, or anywhere within it."""
         start = self.return_trampoline
         return address == start or (
-            self.gates.trampoline_by_name and self.symbols.at(address) == self.symbols.at(start)
+            self.gates.trampoline_by_name and self.symbols.containing(address) == self.symbols.containing(start)
         )
 
     @cached_property

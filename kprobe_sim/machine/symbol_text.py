@@ -14,12 +14,12 @@ Kept = TypeVar("Kept")
 class Covering(Protocol):
     """A table that knows which symbol covers an address."""
 
-    def at(self, address: int) -> Symbol | None: ...
+    def containing(self, address: int) -> Symbol | None: ...
 
 
 def symbol_text(symbols: Covering, address: int) -> str:
     """Return NAME+0xOFFSET/0xSIZE, with " [MODULE]" for a module's symbol, or 0xADDRESS where no symbol is."""
-    symbol = symbols.at(address)
+    symbol = symbols.containing(address)
     if symbol is None:
         return f"0x{address:x}"
     text = f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}"

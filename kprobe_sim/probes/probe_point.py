@@ -109,7 +109,7 @@ class ProbePoints:
             if len(found) > 1 and self._gates.vmlinux_wins:
                 found = [symbol for symbol in found if not symbol.module] or found
             meanings = len(found)
-        return Spot(point, meanings, address, None if address is None else self._symbols.at(address))
+        return Spot(point, meanings, address, None if address is None else self._symbols.containing(address))
 
     @property
     def types(self) -> PrototypeTable | None:

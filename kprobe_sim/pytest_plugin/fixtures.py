@@ -47,10 +47,11 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
     """A tracefs as the kernel has it after boot, on each backend that was asked for."""
     node, spec = request.node, tracefs_backend.spec
     module = node.getparent(pytest.Module) or request.session
-    if tracefs_backend.module is not module:  # a module-scoped fixture would cost every test something
+    if tracefs_backend.module is not module:  # a module-scoped fixture would slow every test
         tracefs_backend.module = module
         module.addfinalizer(tracefs_backend.end_module)
-    own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
+    still = bool(_STILL & set(request.fixturenames))
+    exclusive = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     with _real_files():
         from kprobe_sim.pytest_plugin.machines import Unusable
         from kprobe_sim.pytest_plugin.unsupported import REASON
@@ -59,7 +60,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
         try:
             # a guest may keep the test waiting, and says so on standard error
             with _uncaptured(request.config) if kind(spec) == "vm" else contextlib.nullcontext():
-                fresh = tracefs_backend.fresh(node.nodeid, own=own, still=bool(_STILL & set(request.fixturenames)))
+                fresh = tracefs_backend.fresh(node.nodeid, exclusive=exclusive, still=still)
         except Unusable as error:
             raise pytest.UsageError(str(error)) from error.__cause__
         node.user_properties += [("tracefs", full_spec(spec)), ("kernel", tracefs_backend.release(fresh))]
@@ -118,7 +119,7 @@ def trace_text(request: pytest.FixtureRequest) -> TraceText:
 
 @pytest.fixture
 def sys_kernel_tracing(kernel: SimulatedKernel) -> Iterator[SimulatedKernel]:
-    """The kernel; during the test, code of this process finds its files at /sys/kernel/tracing."""
+    """The kernel; during the test, this process finds its files at /sys/kernel/tracing."""
     from kprobe_sim.expose import patched
 
     with patched(kernel) as simulated:
@@ -176,7 +177,7 @@ def _spec(request: pytest.FixtureRequest) -> str:
 
 @contextlib.contextmanager
 def _real_files() -> Iterator[None]:
-    """Let our code see the real files while pyfakefs is in use: an import would else read the fake ones."""
+    """Let our code see the real files while pyfakefs is in use: an import would read the fake ones."""
     module = sys.modules.get("pyfakefs.fake_filesystem_unittest")
     patcher = None if module is None else module.Patcher.PATCHER
     if patcher is None or not getattr(patcher, "_patching", True):

@@ -43,7 +43,7 @@ class MachineReports:
                 self._statuses.append(fault[1])
 
     def pytest_sessionfinish(self, session: Any) -> None:
-        """Exit with the status of `kprobe-vm run` if nothing but machines failed."""
+        """Exit with the status of `kprobe-vm run` if only machines failed."""
         if self._statuses and not self._others and session.exitstatus == _TESTS_FAILED:
             session.exitstatus = self._statuses[0]
 

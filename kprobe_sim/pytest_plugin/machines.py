@@ -27,8 +27,8 @@ class Backend:
     """What one `--tracefs` spec names.
 
     Each test gets a new simulator.  A tracefs that can be renewed (a guest's) is renewed for each test module, and for
-    each test that wants its own.  Any other stays, and is restored after each test.  `note` is called with the name of
-    a test that left what can't be undone, and with what that is.
+    each test that asks for its own.  Any other stays, and is restored after each test.  `note` is called with the name
+    of a test that left what can't be undone, and with what that is.
 
     `module` is the test module whose end calls `end_module`.
     """
@@ -44,24 +44,24 @@ class Backend:
         self.is_simulated = spec.partition(":")[0] == "sim"
         self._opened: Any = None
         self._is_open = False
-        self._is_own = False  # the last test had a machine of its own
+        self._was_exclusive = False  # the last test had a machine of its own
         self._pristine: Pristine | None = None
         self._failure = ""
         self.absent: dict[str, str] | None = None  # what this kernel lacks, filled in by unsupported.py
 
-    def fresh(self, test: str = "", *, own: bool, still: bool = False) -> Any:
+    def fresh(self, test: str = "", *, exclusive: bool, still: bool = False) -> Any:
         """Return a pristine tracefs for a test, which `note` names if it leaves what can't be undone.
 
-        With `own` no other test uses the same machine, if that can be renewed.  With `still` a simulated machine's time
-        moves only when it is read.
+        With `exclusive` no other test uses the same machine, if it can be renewed.  With `still` a simulated machine's
+        time moves only when it is read.
         """
         if self.is_simulated:
             return self._open(_open_still if still else self._open_tracefs)
-        if self._pristine is not None and not self._must_renew(own) and self._undone():
+        if self._pristine is not None and not self._must_renew(exclusive) and self._undone():
             self._user = test
             return self._pristine
         self._user = test
-        self._is_own = own
+        self._was_exclusive = exclusive
         self._pristine = None
         opened = self._open(self._open_tracefs) if Capabilities(self._opened).renew is None else self._renew()
         pristine = Pristine(opened)
@@ -111,9 +111,9 @@ class Backend:
             self._failure = f"--tracefs {self.spec} can't be used any more: {self._user} left there: {left}"
         return False
 
-    def _must_renew(self, own: bool) -> bool:
+    def _must_renew(self, exclusive: bool) -> bool:
         offered = Capabilities(self._opened)
-        return offered.renew is not None and (own or self._is_own or not offered.is_alive)
+        return offered.renew is not None and (exclusive or self._was_exclusive or not offered.is_alive)
 
     def _open(self, open_tracefs: Callable[[str], Any]) -> Any:
         if self._failure:

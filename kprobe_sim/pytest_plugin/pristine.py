@@ -27,8 +27,8 @@ class Pristine:
 
     A tracefs that can be renewed (a guest's) belongs to the tests alone: `reset` removes every instance that is new
     there, however it was made.  A test that takes the `machine` can change anything by it.  Only after such a test, and
-    on a tracefs that others use too, does `reset` restore the surroundings and read the hundreds of files that it takes
-    to find every filter.
+    on a tracefs that others use too, does `reset` restore the surroundings and read hundreds of files to find
+    every filter.
     """
 
     def __init__(self, tracefs: Any) -> None:

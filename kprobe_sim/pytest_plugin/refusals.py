@@ -18,9 +18,9 @@ _TRACER_ERROR = ("kprobe.errors", "KprobeError")
 
 @contextlib.contextmanager
 def without_our_frames(excinfo: Any, *also: type[BaseException]) -> Iterator[None]:
-    """Leave our frames out of the report, within this, of a refusal and of an error that we raise on purpose.
+    """Within this, reports of a refusal, and of an error that we raise on purpose, leave out our frames.
 
-    Those errors are the tracer's, and `also`.  Any other may be a bug of ours: its report stays complete.
+    Those errors are the tracer's and `also`.  Any other may be a bug of ours: its report stays complete.
     """
     error: BaseException = excinfo.value
     is_deliberate = isinstance(error, also) or any(

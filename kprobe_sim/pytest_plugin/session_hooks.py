@@ -39,8 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "kprobe_timeout(seconds): how long it may wait for a trace in total; 0: for ever"
     )
     config.addinivalue_line(
-        "markers",
-        "check_clean(wanted=True): fail if it leaves anything in its tracefs, or removes what wasn't its own",
+        "markers", "check_clean(wanted=True): fail if it leaves anything in its tracefs, or removes what wasn't its own"
     )
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 

@@ -18,7 +18,7 @@ __all__ = ["REASON", "Unsupported", "absent", "has_function", "missing_feature"]
 
 REASON = "unsupported on this kernel: "
 _NO_FILE = "no such file"
-# Files that the kernel got since 2.6.33.  A file that every kernel has isn't here: a test that misses it fails.
+# Files that the kernel got since 2.6.33.  A file that every kernel has isn't listed: a test that lacks it fails.
 _FILES = (
     *(
         "README",
@@ -140,7 +140,7 @@ class Unsupported:
         if self._backend.absent is None:
             with contextlib.suppress(Exception):  # the machine may be gone
                 self._backend.absent = absent(self._tracefs)
-        # a test declares the functions of a simulated kernel: there a missing one is the test's mistake
+        # a test declares the functions of a simulated kernel: there a missing function is the test's mistake
         functions = not self._backend.is_simulated
         return missing_feature(error, self._backend.absent or {}, self._tracefs, functions=functions) or self._about
 

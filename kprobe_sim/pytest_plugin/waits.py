@@ -1,4 +1,4 @@
-"""Reads of a real kernel's trace that wait no longer than a test may, and the message when its time is up."""
+"""Reads of a real kernel's trace that wait no longer than a test may, and the message when time is up."""
 
 from __future__ import annotations
 

@@ -69,15 +69,15 @@ def _symbols(kernel: SimulatedKernel, entries: Iterable[RingEntry]) -> bytes:
     symbols = kernel.symbols
     named = {}
     for address in {address for entry in entries for address in _addresses(entry.data)}:
-        if (symbol := symbols.at(address)) is None:
+        if (symbol := symbols.containing(address)) is None:
             continue
         named[symbol.address, symbol.name] = symbol
-        if (after := symbols.at(symbol.address + symbol.size)) is not None:
+        if (after := symbols.containing(symbol.address + symbol.size)) is not None:
             named[after.address, after.name] = after
     image = [symbol for symbol in named.values() if not symbol.module]
     tails = {symbol: f"\t[{symbol.module}]" if symbol.module else "" for symbol in named.values()}
     lines = [(symbol.address, f"{symbol.type} {symbol.name}{tail}") for symbol, tail in tails.items()]
-    if image and symbols.at(end := max(symbol.address + symbol.size for symbol in image)) is None:
+    if image and symbols.containing(end := max(symbol.address + symbol.size for symbol in image)) is None:
         lines.append((end, "B _end"))  # something follows the last function of an image
     return "".join(f"{address:016x} {text}\n" for address, text in sorted(lines)).encode()
 

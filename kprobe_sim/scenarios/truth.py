@@ -203,7 +203,7 @@ class Truth:
         if kind.is_string:
             return decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
         if kind.name == "symbol":
-            return symbol_text(symbols, number) if (symbols := self._machine.symbols).at(number) else number
+            return symbol_text(symbols, number) if (symbols := self._machine.symbols).containing(number) else number
         return decoded(content) if kind.name == "char" else number
 
     def _location(self, address: int, offset: bool) -> str:

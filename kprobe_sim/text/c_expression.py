@@ -1,7 +1,7 @@
 """C expressions in the `print fmt` of an event, compiled to closures over a record's bytes.
 
-A value is an int, or bytes where C has a string or an array.  Integers aren't truncated except by casts: printing takes
-the bits that it needs.
+A value is an int, or bytes where C has a string or an array.  Only casts truncate integers: printing takes the bits
+that it needs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _FIXED = re.compile(r"_*([us])(8|16|32|64)\Z")
 
 
 class NotEvaluable(ValueError):
-    """The expression needs something that only the kernel's code has: a function, a structure, the name of an enum."""
+    """The expression needs what only the kernel's code has: a function, a structure, an enumerator's name."""
 
 
 Braces = list["Braces | Compiled"]

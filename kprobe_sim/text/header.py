@@ -153,10 +153,7 @@ def _narrow(options: TraceOptions) -> bytes:
 def _plain(tgid: bool) -> bytes:
     return (
         b"#           TASK-PID    %s CPU#     TIMESTAMP  FUNCTION\n#              | |      %s   |         |         |\n"
-        % (
-            b"   TGID   " if tgid else b"",
-            b"     |    " if tgid else b"",
-        )
+        % (b"   TGID   " if tgid else b"", b"     |    " if tgid else b"")
     )
 
 

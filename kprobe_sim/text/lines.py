@@ -1,4 +1,4 @@
-"""Lines of a trace, joined to one text, of which each read takes some."""
+"""Lines of a trace joined to one text, from which each read takes some."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JoinedLines:
         return JoinedLines.of(change([self._text[start:end] for start, end in pairwise(ends)]))
 
     def __len__(self) -> int:
-        """Return how many lines there are, including those that were taken."""
+        """Return the number of lines, including those that were taken."""
         return len(self._ends) - 1
 
     def take(self, enough: int) -> tuple[bytes, int, bytes]:

@@ -20,7 +20,7 @@ _Argument = Compiled | Braces | str
 
 
 def compile_print_fmt(text: str, fields: Sequence[Field], pointers: Pointers) -> Callable[[bytes], bytes]:
-    """Return the function that makes a record's text.  Raises NotEvaluable if that needs more than the record."""
+    """Return the function that makes a record's text.  Raises NotEvaluable if it needs more than the record."""
     by_name = {field.name: field for field in fields}
 
     def field(name: str) -> Compiled:

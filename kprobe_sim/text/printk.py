@@ -19,7 +19,7 @@ _CONVERSION = re.compile(
 )
 _BITS = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "L": 64, "z": 64, "Z": 64, "t": 64, "j": 64}
 _AF_INET, _AF_INET6 = 2, 10
-_ERRORS = 2**64 - 4095  # from here on a pointer is an error
+_ERRORS = 2**64 - 4095  # a pointer from here on is an error
 
 
 class Pointers(NamedTuple):
@@ -143,7 +143,7 @@ def _address(kind: str, value: bytes) -> bytes:
     if kind[0] == "M":
         return b":".join(b"%02x" % byte for byte in value[:6])
     if kind[0] == "U":
-        import uuid  # late: few events show one, and the import costs as much as ten of our modules
+        import uuid  # imported late: few events show one, and the import costs as much as ten of our modules
 
         text = str(uuid.UUID(bytes=value[:16]) if kind not in ("Ul", "UL") else uuid.UUID(bytes_le=value[:16]))
         return (text.upper() if kind in ("UB", "UL") else text).encode()
@@ -175,7 +175,7 @@ def _socket(options: str, value: bytes) -> bytes:
 
 
 def _compressed(value: bytes) -> str:
-    import ipaddress  # late: few events show one
+    import ipaddress  # imported late: few events show one
 
     address = ipaddress.IPv6Address(value)
     return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)

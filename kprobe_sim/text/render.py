@@ -42,11 +42,7 @@ DELAYS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"
 _SHORT_MARKS = ((10**5, b"!"), (10**3, b"+"))
 
 
-_RESCHED = {
-    FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED: "N",
-    FLAG_NEED_RESCHED: "n",
-    FLAG_PREEMPT_RESCHED: "p",
-}
+_RESCHED = {FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED: "N", FLAG_NEED_RESCHED: "n", FLAG_PREEMPT_RESCHED: "p"}
 _LAZY_RESCHED = {
     **_RESCHED,
     FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | FLAG_LAZY_RESCHED: "B",
@@ -126,7 +122,7 @@ class Renderer:
         if state == self._state:
             return
         if instance.current_tracer in self.unshown:
-            raise refuse(errno.ENOSYS)  # a kernel never answers this: it says that the format isn't simulated
+            raise refuse(errno.ENOSYS)  # no kernel answers this: it says that the format isn't simulated
         self._state = state
         self._bodies.refresh()
         options = instance.options
@@ -146,7 +142,7 @@ class Renderer:
     def lines(self, entries: Unread, start: int, end: int) -> tuple[JoinedLines, bool]:
         """Return the texts of entries, and whether they hold until `refresh` finds a change.
 
-        `entries` are all those of a buffer that nobody consumes, in order of time.
+        `entries` are all entries of a buffer that nobody consumes, in order of time.
         """
         self._bodies.is_lasting = True
         end = min(end, len(entries))

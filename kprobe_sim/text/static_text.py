@@ -44,7 +44,7 @@ def static_text(
 
 def pointer_symbol(machine: SimulatedMachine, address: int, *, offset: bool) -> bytes:
     """Return an address as %ps shows it, or with `offset` as %pS does."""
-    symbol = machine.symbols.at(address)
+    symbol = machine.symbols.containing(address)
     if symbol is None:
         return b"0x%x" % address
     if offset:

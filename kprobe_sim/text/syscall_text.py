@@ -17,7 +17,7 @@ from kprobe_sim.text.print_fmt import dynamic, flags_text
 
 _ARGUMENTS = 16  # their offset in the record
 _USER = "_val"
-# system calls whose event holds the user's buffer: the position of the argument that is its size
+# system calls whose event holds the user's buffer: the position of the argument that gives its size
 SIZES: Mapping[str, int] = {"write": 2, "mq_timedsend": 2, "pwrite64": 2}
 STRING_SIZES: Mapping[str, int] = {"setdomainname": 1, "sethostname": 1, "kexec_file_load": 3}
 _ACCMODE, _CREAT, _TMPFILE = 0o3, 0o100, 0o20200000

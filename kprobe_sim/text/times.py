@@ -12,7 +12,7 @@ MICROS = len("123456: ")
 
 _SECOND, _MILLI, _HALF = 10**9, 10**6, 500  # ns; the last is half a microsecond
 _MICROS_OF_SECOND = 10**6
-_DENSE = 10**5  # ns: records this close together share milliseconds
+_DENSE = 10**5  # ns: records this close together share their milliseconds
 
 
 @cache

@@ -135,7 +135,7 @@ def clear_events(instance: Instance) -> None:
 
 
 def put_set_event(instance: Instance, data: bytes) -> int:
-    """Take one word of a write to set_event: a system, an event, or SYSTEM:EVENT, `!` to disable."""
+    """Take one word of a write to set_event: a system, an event, or SYSTEM:EVENT; `!` disables."""
     if not data:
         return 0
     instance.expand()

@@ -131,10 +131,10 @@ CONTROL: dict[str, Control] = {
 TOP: dict[str, Control] = {
     "available_events": Control(lambda instance, flags: Seq(flags, instance.tracing.events.available)),
     "available_filter_functions": Control(
-        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().lines),
+        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().lines)
     ),
     "available_filter_functions_addrs": Control(  # 6.5 and later
-        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().addressed_lines),
+        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().addressed_lines)
     ),
     "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
     "saved_cmdlines_size": Control(
@@ -194,9 +194,7 @@ PLAIN = frozenset({"README", "dyn_ftrace_total_info"})
 
 PER_CPU: dict[str, Callable[[Instance, int, int], OpenFile]] = {
     "buffer_size_kb": lambda instance, cpu, flags: Generic(
-        flags,
-        lambda: b"%d\n" % (instance.size_of(cpu) >> 10),
-        lambda data: control.put_size(instance, cpu, data),
+        flags, lambda: b"%d\n" % (instance.size_of(cpu) >> 10), lambda data: control.put_size(instance, cpu, data)
     ),
     "snapshot": lambda instance, cpu, flags: SnapshotFile(flags, instance, cpu),
     "snapshot_raw": lambda instance, cpu, flags: RawPipe(flags, instance, cpu, lambda: instance.spare),

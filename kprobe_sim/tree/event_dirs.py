@@ -33,7 +33,7 @@ class EventsNode(DirNode):
         return 1 if self._modes.eventfs else 2 + self.directories()
 
     def directories(self) -> int:
-        """Count the directories in it, without a lookup: stat(2) is called on two thousand of them."""
+        """Count its directories without looking any up: stat(2) is called on two thousand of them."""
         return 0
 
     def _listed(self, directories: list[str], files: Iterable[str]) -> Iterable[str]:

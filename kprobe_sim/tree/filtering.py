@@ -66,7 +66,7 @@ def filter_context(instance: TraceArray) -> FilterContext:
     symbols = instance.machine.symbols
 
     def function_range(function: str | int) -> tuple[int, int] | None:
-        candidates = symbols.lookup(function) if isinstance(function, str) else [symbols.at(function)]
+        candidates = symbols.lookup(function) if isinstance(function, str) else [symbols.containing(function)]
         symbol = candidates[0] if candidates else None
         return None if symbol is None else (symbol.address, symbol.address + symbol.size)
 

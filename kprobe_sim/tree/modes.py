@@ -1,4 +1,4 @@
-"""What a kernel's tracefs is built from: permission bits, the files of an event, and the parts that they show."""
+"""What a tracefs is built from: permission bits, the files of an event, and the kernel's parts that they show."""
 
 from __future__ import annotations
 

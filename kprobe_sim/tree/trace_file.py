@@ -42,7 +42,7 @@ def _renderer_of(instance: Instance, latency: bool) -> Renderer:
 
 
 class _Contents:
-    """A buffer's header and entries as of the last look at it; their lines are made some at a time.
+    """A buffer's header and entries when it was last read; their lines are made some at a time.
 
     Lines that nobody has read yet are kept as long as they hold.
     """
@@ -50,12 +50,7 @@ class _Contents:
     __slots__ = ("_count", "_end", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "length", "state")
 
     def __init__(
-        self,
-        state: object,
-        head: bytes,
-        entries: Unread,
-        marks: Mapping[int, bytes],
-        renderer: Renderer,
+        self, state: object, head: bytes, entries: Unread, marks: Mapping[int, bytes], renderer: Renderer
     ) -> None:
         self.state = state
         self.head = head
@@ -205,14 +200,14 @@ class Trace(Seq):
                     break
         return marks
 
-    def _fill(self, wanted: int) -> bytes:
+    def _fill(self, size: int) -> bytes:
         """Make a page of lines at a time where the next line is the buffer's next, or the held one."""
         while True:
             known, index, held = self._contents(), self._index, self._held
             start = held if index else known.head
-            enough = min(wanted, self._room)
+            enough = min(size, self._room)
             if len(start) >= enough or (held and not (index and self._is_left)):
-                return super()._fill(wanted)
+                return super()._fill(size)
             used = len(start)
             text, count, beyond = known.page(index - bool(index) + bool(held), enough - used, self._room - used)
             count += bool(held) or not index
@@ -297,7 +292,7 @@ class TracePipe(OpenFile):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return self.read(size, position)
 
-    def _fill(self, wanted: int) -> None:
+    def _fill(self, most: int) -> None:
         renderer = self._renderer
         if renderer is None or self._instance.current_tracer in renderer.unshown:
             renderer = self._renderer = _renderer_of(self._instance, self._latency)
@@ -308,13 +303,13 @@ class TracePipe(OpenFile):
         lines: list[bytes] = []
         used = 0
         # never peek beyond what is shown: a peek at the next page skips the padding of this one
-        while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
+        while used < most and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines) + 1)  # an entry is counted before it is shown
             over = used + len(line) - size
             if lines and (isinstance(line, Cut) or over > 0 or (over == 0 and not renderer.ends_in_put(entry.data))):
                 break
             if isinstance(line, Cut):
-                used = wanted  # nothing comes after it in this read
+                used = most  # nothing comes after it in this read
             lines.append(line)
             used += len(line)
             buffer.consume(entry)

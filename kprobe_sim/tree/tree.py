@@ -82,10 +82,7 @@ class InstanceDir(InstancePart):
             return self._recorded(name, mode)
         truncated = file.truncated
         return modes.node(
-            instance,
-            mode,
-            partial(file.opener, instance),
-            None if truncated is None else partial(truncated, instance),
+            instance, mode, partial(file.opener, instance), None if truncated is None else partial(truncated, instance)
         )
 
     def _of_top(self, name: str) -> Control | None:
@@ -143,9 +140,7 @@ class OptionsDir(InstancePart):
             instance,
             mode,
             lambda flags: Generic(
-                flags,
-                lambda: self._value(name),
-                lambda data: control.put_option(instance, name, data),
+                flags, lambda: self._value(name), lambda data: control.put_option(instance, name, data)
             ),
         )
 

@@ -54,7 +54,7 @@ class _Line(NamedTuple):
 
 
 def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[[], HistFiles]) -> int:
-    """Take one write to the file; `available` is its text without triggers, which names those that exist.
+    """Take one write to the file; `available` is its text without triggers, which names the available ones.
 
     Raises OSError: EINVAL, EEXIST, the errno of the filter's compiler, and others for hist triggers.
     """
@@ -182,7 +182,7 @@ def _add(trigger: Trigger) -> None:
 
 
 def _remove(file: EventFile, like: Trigger) -> None:
-    """Remove the trigger of the same group and target, whatever its name; it isn't an error if there is none."""
+    """Remove the trigger of the same group and target, whatever its name; a missing one is no error."""
     for trigger in file.triggers:
         if trigger.conflicts_with(like):
             file.drop_trigger(trigger)

@@ -177,7 +177,7 @@ def test_one_that_fails_is_tried_again(dask: Dask, tmp_path: Path, toys: Any) ->
 
 @pytest.mark.slow
 def test_a_worker_that_comes_takes_part(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe_lab.scheduling.cluster.LOOK", 0)
+    monkeypatch.setattr("kprobe_lab.scheduling.cluster.CHECK", 0)
     with closing(cluster(dask)) as scheduler:
         before = scheduler.free()
         dask.start()

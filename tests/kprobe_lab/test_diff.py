@@ -85,7 +85,7 @@ def test_an_interrupt_ends_the_workers_and_shows_what_was_merged() -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "kprobe-vm: interrupted: this is what was done\n" in err
+    assert "kprobe-vm: interrupted: results so far\n" in err
     assert re.search(r"\n[1-9]\d* operations in \d+ s, seed 0; differences: .*\d\n$", out)
     assert len(workers) == 2
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]

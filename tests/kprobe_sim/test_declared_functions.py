@@ -61,8 +61,8 @@ def test_a_smaller_function_stays_where_it_is(series: str, size: int) -> None:
     symbol = kernel.add_function("do_sys_open", size=size)
     assert symbol == recorded._replace(size=size)
     assert kernel.symbols.lookup("do_sys_open") == [symbol]
-    assert kernel.symbols.at(recorded.address + size - 1) == symbol
-    assert kernel.symbols.at(recorded.address + size) is None
+    assert kernel.symbols.containing(recorded.address + size - 1) == symbol
+    assert kernel.symbols.containing(recorded.address + size) is None
     assert kernel.symbols.placement(recorded.address + size) is Placement.NO_SYMBOL
     probe(kernel, "p:p do_sys_open")
     kernel.call("do_sys_open", task=CAT)
@@ -75,15 +75,15 @@ def test_a_smaller_function_stays_where_it_is(series: str, size: int) -> None:
 def test_a_larger_function_covers_none_of_the_next_one(series: str) -> None:
     kernel = SimulatedKernel(series)
     (recorded,) = kernel.symbols.lookup("do_sys_open")
-    following = kernel.symbols.at(recorded.address + recorded.size)
+    following = kernel.symbols.containing(recorded.address + recorded.size)
     while following is not None and following.name.startswith("__pfx_"):  # the padding before a function
-        following = kernel.symbols.at(following.address + following.size)
+        following = kernel.symbols.containing(following.address + following.size)
     assert following is not None
     before = len(kernel.symbols), kernel.tracefs.read("available_filter_functions").split(b"\n")
     symbol = kernel.add_function("do_sys_open", size=0x220)
     assert kernel.symbols.lookup("do_sys_open") == [symbol]
-    assert kernel.symbols.at(recorded.address) is None
-    assert kernel.symbols.at(following.address) == following
+    assert kernel.symbols.containing(recorded.address) is None
+    assert kernel.symbols.containing(following.address) == following
     after = len(kernel.symbols), kernel.tracefs.read("available_filter_functions").split(b"\n")
     assert after[0] == before[0]
     assert sorted(after[1]) == sorted(before[1])
@@ -115,7 +115,7 @@ def test_sizes_of_added_functions_change() -> None:
     for size in (0x20, 0x400, 0x10):
         symbol = kernel.add_function("SyS_open", size=size)
         assert kernel.symbols.lookup("SyS_open") == [symbol]
-        assert kernel.symbols.at(symbol.address + size - 1) == symbol
+        assert kernel.symbols.containing(symbol.address + size - 1) == symbol
     assert [symbol.size for symbol in kernel.symbols.lookup("SyS_close")] == [0x20]
 
 

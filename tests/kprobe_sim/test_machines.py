@@ -41,12 +41,12 @@ def hold(tracefs: Any, below: Any) -> Any:
 def test_a_guest_is_replaced_and_the_test_named() -> None:
     notes: list[tuple[str, str]] = []
     with Backend("vm:6.1", lambda spec: Guest(), lambda *note: notes.append(note)) as backend:
-        first = backend.fresh("a.py::test_tidy", own=False)
+        first = backend.fresh("a.py::test_tidy", exclusive=False)
         first.write("kprobe_events", b"p:mine vfs_read")
-        second = backend.fresh("a.py::test_holds", own=False)
+        second = backend.fresh("a.py::test_holds", exclusive=False)
         assert second.number == first.number
         with hold(second, backend.opened):
-            third = backend.fresh("a.py::test_next", own=False)
+            third = backend.fresh("a.py::test_next", exclusive=False)
         assert third.number != second.number
         assert third.listdir("instances") == []
     assert notes == [("a.py::test_holds", "instances/held stays: Device or resource busy")]
@@ -55,11 +55,11 @@ def test_a_guest_is_replaced_and_the_test_named() -> None:
 def test_a_tracefs_that_stays_is_used_no_more() -> None:
     notes: list[tuple[str, str]] = []
     with Backend("local", lambda spec: Stays(), lambda *note: notes.append(note)) as backend:
-        with hold(backend.fresh("a.py::test_holds", own=False), backend.opened):
+        with hold(backend.fresh("a.py::test_holds", exclusive=False), backend.opened):
             backend.end_module()
         for _ in range(2):
             with pytest.raises(Unusable) as caught:
-                backend.fresh("b.py::test_next", own=False)
+                backend.fresh("b.py::test_next", exclusive=False)
     assert str(caught.value) == (
         "--tracefs local can't be used any more: "
         "a.py::test_holds left there: instances/held stays: Device or resource busy"
@@ -79,9 +79,9 @@ def test_what_does_not_come_up_is_waited_for_once() -> None:
 
     with Backend("vm:/boot/damaged", hang) as backend:
         with pytest.raises(TimeIsUp):
-            backend.fresh("a.py::test_first", own=False)
+            backend.fresh("a.py::test_first", exclusive=False)
         with pytest.raises(Unusable, match=r"^--tracefs vm:/boot/damaged was asked for and didn't come up while "):
-            backend.fresh("a.py::test_second", own=False)
+            backend.fresh("a.py::test_second", exclusive=False)
     assert opened == ["vm:/boot/damaged"]
 
 
@@ -92,5 +92,5 @@ def test_where_somebody_traces_no_test_runs() -> None:
     backend = Backend("local", lambda spec: opened)
     for _ in range(2):
         with pytest.raises(Unusable, match="somebody traces there"):
-            backend.fresh("a.py::test", own=False)
+            backend.fresh("a.py::test", exclusive=False)
     assert opened.read("kprobe_events") == b"p:kprobes/theirs vfs_read\n"

@@ -11,12 +11,13 @@ import errno
 import pytest
 
 from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds.symbol import Symbol
 
 
 def kernel_of(series: str) -> SimulatedKernel:
     kernel = SimulatedKernel(series)
-    kernel.symbols.add("vfs_read", module="ext")
-    kernel.symbols.add("only", module="ext")
+    kernel.symbols.add(Symbol("vfs_read", module="ext"))
+    kernel.symbols.add(Symbol("only", module="ext"))
     return kernel
 
 

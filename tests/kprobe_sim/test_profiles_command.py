@@ -207,7 +207,7 @@ def test_nothing_authenticates_what_comes_by_http(home: Home, server: str, capsy
     url = f"{server}/6.16.1-toy.kprofile"
     assert main(["profiles", "--fetch", url]) == 0
     assert capsys.readouterr().err == (
-        f"kprobe-sim: {url}: nothing authenticates what comes by http: whoever is on the way can change it. Fetch it "
+        f"kprobe-sim: {url}: nothing authenticates a download by http: anyone on the way can change it. Fetch it "
         "by https, or with the digest that its maker gives: URL#sha256=DIGEST\n"
     )
     assert main(["profiles", "--fetch", f"{url}#sha256={digest}"]) == 0
@@ -237,7 +237,7 @@ def test_what_is_damaged_on_a_server_is_not_kept(home: Home, server: str) -> Non
     [
         ("{}/nothing.kprofile", "kprobe-sim: nothing: {}/nothing.kprofile: File not found"),
         ("{}", "kprobe-sim: {}/SHA256SUMS: File not found"),
-        ("ftp://127.0.0.1/x.kprofile", "kprobe-sim: ftp://127.0.0.1/x.kprofile: there are http, https and file"),
+        ("ftp://127.0.0.1/x.kprofile", "kprobe-sim: ftp://127.0.0.1/x.kprofile: only http, https and file are known"),
         (
             "http://127.0.0.1:1/x.kprofile",
             "kprobe-sim: x: http://127.0.0.1:1/x.kprofile: [Errno 111] Connection refused",

@@ -155,7 +155,7 @@ def test_vm_tests_run_only_when_asked_for(run) -> None:  # type: ignore[no-untyp
 # what a test of each fixture does, as the only one of its process
 ALONE = {
     "tracefs_spec": "assert tracefs_spec == 'sim'",
-    "tracefs_backend": "assert tracefs_backend.fresh(own=False).read('tracing_on') == b'1\\n'",
+    "tracefs_backend": "assert tracefs_backend.fresh(exclusive=False).read('tracing_on') == b'1\\n'",
     "tracefs": "assert tracefs.read('tracing_on') == b'1\\n'",
     "tracer": "assert tracer.format('p:a do_sys_openat2').startswith(b'name: a')",
     "kernel": "kernel.call('do_sys_openat2')",

@@ -18,7 +18,7 @@ from kprobe_sim.builds.gates.question import ABSENT, Question
 from kprobe_sim.builds.questions import answers
 from kprobe_sim.builds.questions.answers import QUESTIONS
 from kprobe_sim.builds.questions.ask import NO_PLACES, Asker
-from kprobe_sim.builds.symbols import Placement
+from kprobe_sim.builds.symbol import Placement, Symbol
 from kprobe_sim.kernel.workload import open_workload
 
 RELEASES = profile.available()
@@ -31,7 +31,7 @@ def asker(kernel: SimulatedKernel, places: Mapping[str, str] = NO_PLACES) -> Ask
 def places(kernel: SimulatedKernel) -> dict[str, str]:
     """Load a module that has a function of the kernel's name, and return where the kernel has what is asked about."""
     symbols = kernel.machine.symbols
-    symbols.add("ksys_fadvise64_64", module="zz_module")
+    symbols.add(Symbol("ksys_fadvise64_64", module="zz_module"))
 
     def find(function: str, kind: Placement) -> str:
         (symbol,) = symbols.lookup(function)
@@ -98,7 +98,7 @@ def test_what_a_kernel_has_not_is_not_asked_and_told() -> None:
     assert found.values["int3_errno"] == errno.EILSEQ
     assert found.missing == {
         "module_symbols_counted": "a loaded module",
-        "unsupported_instruction_errno": "the place of an instruction that can't be emulated",
+        "unsupported_instruction_errno": "the address of an instruction that can't be emulated",
         "vmlinux_wins": "a function that a loaded module and the kernel itself have, each once",
     }
     assert not found.missing.keys() & found.values.keys()

@@ -87,7 +87,7 @@ def seen(kernel: SimulatedKernel) -> dict[str, object]:
             found[path] = error.errno
     for name in FUNCTIONS:
         for symbol in found.setdefault(name, kernel.symbols.lookup(name)):  # type: ignore[attr-defined]
-            at = kernel.symbols.at(symbol.address), kernel.symbols.placement(symbol.address)
+            at = kernel.symbols.containing(symbol.address), kernel.symbols.placement(symbol.address)
             found[f"{name} at {symbol.address:x}"] = at
     found["version"] = kernel.symbols.version
     (banner,) = kernel.symbols.lookup("linux_banner")

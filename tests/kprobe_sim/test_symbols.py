@@ -84,7 +84,7 @@ def test_lookup_of_a_name_that_several_functions_have(recorded: SymbolTable) -> 
     ],
 )
 def test_at(recorded: SymbolTable, address: int, name: str | None) -> None:
-    found = recorded.at(address)
+    found = recorded.containing(address)
     assert (found.name if found else None) == name
 
 
@@ -164,33 +164,33 @@ def test_the_answers_hold_every_kind_of_refusal() -> None:
 
 
 def test_an_added_function_is_found_and_covers_its_bytes(table: SymbolTable) -> None:
-    symbol = table.add("SyS_openat", size=0x80)
+    symbol = table.add(Symbol("SyS_openat", size=0x80))
     assert table.lookup("SyS_openat") == [symbol]
-    assert table.at(symbol.address + 0x7F) == symbol
-    assert table.at(symbol.address + 0x80) is None
+    assert table.containing(symbol.address + 0x7F) == symbol
+    assert table.containing(symbol.address + 0x80) is None
     assert table.placement(symbol.address + 83) is Placement.OK
     assert table.placement(symbol.address + 4) is Placement.NOT_BOUNDARY
     assert list(table.ftrace_locations())[-1][1] == "SyS_openat"
 
 
 def test_added_functions_do_not_overlap(table: SymbolTable) -> None:
-    first, second = table.add("one", size=0x101), table.add("two", size=1)
+    first, second = table.add(Symbol("one", size=0x101)), table.add(Symbol("two", size=1))
     assert second.address == first.address + 0x110
-    assert table.add("three", 0xFFFFFFFFB0001000, 0x10).address == 0xFFFFFFFFB0001000
+    assert table.add(Symbol("three", 0xFFFFFFFFB0001000, 0x10)).address == 0xFFFFFFFFB0001000
 
 
 def test_added_boundaries_are_the_only_ones(table: SymbolTable) -> None:
-    symbol = table.add("sys_open", boundaries=[5, 9])
+    symbol = table.add(Symbol("sys_open"), boundaries=[5, 9])
     assert [offset for offset in range(12) if table.is_boundary(symbol.address + offset)] == [0, 5, 9]
 
 
 def test_a_second_function_of_a_recorded_name(table: SymbolTable) -> None:
-    added = table.add("vfs_read")
+    added = table.add(Symbol("vfs_read"))
     assert [symbol.address for symbol in table.lookup("vfs_read")] == [0xFFFFFFFF8134AEA0, added.address]
 
 
 def test_an_added_module(table: SymbolTable) -> None:
-    symbol = table.add("ext9_open", module="ext9")
+    symbol = table.add(Symbol("ext9_open", module="ext9"))
     assert "ext9" in table.modules()
     assert symbol.module == "ext9"
     assert list(table.ftrace_locations())[-1][1] == "ext9_open [ext9]"
@@ -199,20 +199,20 @@ def test_an_added_module(table: SymbolTable) -> None:
 
 
 def test_what_is_added_stays_in_its_table(table: SymbolTable, recorded: SymbolTable) -> None:
-    table.add("nowhere_else")
+    table.add(Symbol("nowhere_else"))
     assert recorded.lookup("nowhere_else") == []
 
 
 def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
     table: SymbolTable, recorded: SymbolTable
 ) -> None:
-    table.add("SyS_openat")
+    table.add(Symbol("SyS_openat"))
     table.declare("vfs_write", 0x10)
     table.declare("vfs_read", 0x10000)
     for address, _, _ in answers():
-        ours = table.at(address), table.placement(address), table.is_notrace(address), table.has_endbr(address)
+        ours = table.containing(address), table.placement(address), table.is_notrace(address), table.has_endbr(address)
         theirs = (
-            recorded.at(address),
+            recorded.containing(address),
             recorded.placement(address),
             recorded.is_notrace(address),
             recorded.has_endbr(address),
@@ -225,7 +225,7 @@ def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
 
 def test_a_size_must_be_positive(table: SymbolTable) -> None:
     with pytest.raises(ValueError, match="isn't positive"):
-        table.add("nothing", size=0)
+        table.add(Symbol("nothing", size=0))
 
 
 def test_a_file_of_another_kind_is_refused() -> None:

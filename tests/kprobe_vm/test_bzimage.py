@@ -121,7 +121,7 @@ def for_64_bits(image: bytes) -> bytes:
         (bzimage(b"")[:0x300], " is neither a bzImage nor a vmlinux: its boot header names a version beyond its end"),
         (
             bzimage(b"k" * 5000)[:-1],
-            " is no whole bzImage: it is cut off: 7047 bytes, of which its boot header names 7048",
+            " is not a complete bzImage: it is cut off: 7047 bytes of the 7048 in its boot header",
         ),
     ],
 )

@@ -228,7 +228,7 @@ def test_what_is_left_of_a_buffer_is_known_by_the_account() -> None:
 
 def entry(name: str, text: bytes, kernel: str = "7.3", options: tuple[str, ...] = ()) -> Entry:
     about = {"release": f"{kernel}.1", "options": list(options), "clock": "local", "source": "guest"}
-    return made(kernel, name, text, [], about)
+    return made(f"{kernel}/{name}", text, [], about)
 
 
 LINE = b"            cat-117     [002] .....     2.452823: ent: (do_sys_openat2+0x0/0xe0) dfd=-100 how=0xc90\n"

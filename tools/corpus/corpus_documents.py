@@ -98,4 +98,5 @@ def entry(name: str, listing: Listing) -> Entry:
         "defects": defects,
         "link": listing.link,
     }
-    return made("documents", name, text, truth, about, definitions=[listing.definition] if listing.definition else [])
+    definitions = [listing.definition] if listing.definition else []
+    return made(f"documents/{name}", text, truth, about, definitions=definitions)

@@ -89,7 +89,7 @@ def entry(path: Path) -> Entry:
     }
     recorded_files = path.with_name(f"{base}.formats").exists()
     return made(
-        series, base + "_pipe" * pipe, text, truth, about,
+        f"{series}/{base}" + "_pipe" * pipe, text, truth, about,
         formats=files if recorded_files else {}, definitions=definitions(path, series),
     )  # fmt: skip
 

@@ -50,7 +50,7 @@ or what is wrong on the host:
 
 
 def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
-    from kprobe_vm.machine.machine import Machine  # which takes the extra [vm]
+    from kprobe_vm.machine.machine import Machine  # needs the extra [vm]
 
     return Machine(
         options.kernel,
@@ -89,8 +89,8 @@ def _update(options: argparse.Namespace) -> int:
     environment = dict(options.environment)
     named = environment.pop("KPROBE_VM_LOCK", None)
     cache = Cache.of(environment)
-    own = Path(named).expanduser() if named else None
-    locks = Locks([*([Lock.read(own)] if own else []), *Locks.of(environment, cache).locks])
+    path = Path(named).expanduser() if named else None
+    locks = Locks([*([Lock.read(path)] if path else []), *Locks.of(environment, cache).locks])
     kernels = Kernels(cache, options.progress, locks=locks, environment=environment)
     known = {lock_name(release_of(row.package)): row for row in kernels.locks.kernels()}
     rows, status = {}, 0
@@ -107,7 +107,7 @@ def _update(options: argparse.Namespace) -> int:
         print(f"{series}\t{new.package.version}\t{was}")
     if not options.series:
         forget(cache)
-    options.progress(f"written: {kernels.lock(rows, own)}")
+    options.progress(f"written: {kernels.lock(rows, path)}")
     return status
 
 
@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         say("kprobe-vm run: no command: kprobe-vm run KERNEL CMD ...")
         return 2
-    from kprobe_vm.commands.absent import lacking  # which takes the extra [vm]
+    from kprobe_vm.commands.absent import lacking  # needs the extra [vm]
 
     with _machine(options, template=not options.boot) as machine:
         _copy_in(machine, options)
@@ -163,7 +163,7 @@ def _shell(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace) -> int:
     if options.text or options.check:
         return _record_text(options)
-    from kprobe_vm.recording.booted import record_answers, record_kernel  # which takes the extra [vm]
+    from kprobe_vm.recording.booted import record_answers, record_kernel  # needs the extra [vm]
     from kprobe_vm.recording.onefile import record_file
 
     if (options.into is None) == (options.output is None) or (options.answers and options.output):
@@ -180,8 +180,8 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_text(options: argparse.Namespace) -> int:
-    """Record text for the corpus, or say what of it changed: 1 if anything did."""
-    from kprobe_vm.traces import check, corpus  # which takes the extra [vm]
+    """Record text for the corpus, or report what changed in it; return 1 if anything did."""
+    from kprobe_vm.traces import check, corpus  # needs the extra [vm]
 
     into = options.output or options.into
     if not options.text or options.answers or (options.output and options.into) or not (into or options.check):
@@ -193,11 +193,11 @@ def _record_text(options: argparse.Namespace) -> int:
         return 0
     before = check.model(corpus.entries_in(into), options.kernel)
     after = list(corpus.recorded(options.kernel, options.progress, modules=options.modules))
-    told = list(check.changes(before, after))
+    changes = list(check.changes(before, after))
     was = before[0]
     print(f"{after[0].about['release']} against {was.about['release']} of the corpus: {len(after)} texts")
-    print("\n".join(told) if told else "nothing changed")
-    return 1 if told else 0
+    print("\n".join(changes) if changes else "nothing changed")
+    return 1 if changes else 0
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -335,7 +335,7 @@ def _parser() -> Words:
 
 
 def _fill_standard_files() -> bool:
-    """Open what the process was started without (`>&-`), lest QEMU or a download become its stdout.
+    """Open the standard files that the process lacks (`>&-`): QEMU or a download must not become its stdout.
 
     Return False if it was started without a stdout.
     """

@@ -13,7 +13,7 @@ from kprobe_vm.images.kerneltree import release_of
 
 
 def complete(parser: argparse.ArgumentParser) -> int:
-    """Answer the shell, as its environment says, and end the process; return the status if that can't be."""
+    """Answer the shell as its environment asks, and end the process; return a status if that fails."""
     try:
         from argcomplete import autocomplete  # in the extra [completion]
         from argcomplete.completers import SuppressCompleter
@@ -22,11 +22,11 @@ def complete(parser: argparse.ArgumentParser) -> int:
     (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for verb in verbs.choices.values():
         for action in verb._actions:
-            found: Any = action
+            completed: Any = action
             if action.dest in ("kernel", "kernels", "series", "before", "after"):
-                found.completer = lambda **_: _series()
+                completed.completer = lambda **_: _series()
             elif action.type in (int, float):
-                found.completer = SuppressCompleter()
+                completed.completer = SuppressCompleter()
     autocomplete(parser, always_complete_options=False)
     return 0
 

@@ -7,10 +7,10 @@
     │   │   └── CompilerMissing
     │   ├── ExtraMissing         a Python package of the extra [vm]
     │   ├── QemuTooOld
-    │   ├── NoSuchKernel         no configured suite has that kernel, or the file is none
+    │   ├── NoSuchKernel         no configured suite has that kernel, or the file isn't one
     │   │   └── KernelGone       the lock names it, or it had that release, and the archive has it no more
     │   ├── WrongArchitecture    a package, a kernel or a compiler for another processor
-    │   ├── FetchFailed          a package or an index could not be had
+    │   ├── FetchFailed          a package or an index could not be fetched
     │   │   ├── ArchiveUnreachable
     │   │   ├── BadSignature     the index isn't signed by a key of the keyring, or is that of another suite
     │   │   ├── PackageCorrupt   what came isn't what the signed index or the lock names, or can't be unpacked
@@ -81,7 +81,7 @@ __all__ = [
 class MachineError(Exception):
     """The machine, not what runs on it, has failed.
 
-    `exit_status` is what a command ends with that could not do its work for this reason.
+    A command that fails for this reason ends with `exit_status`.
     """
 
     exit_status = 125

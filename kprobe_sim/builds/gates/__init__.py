@@ -11,7 +11,7 @@ This is the only place where a version is compared.  To add a rule:
 
 In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fixtures/kinds/6.1.jsonl, and likewise
 'triggers'; 'recorded traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a
-'campaign' found.  Kernels before 5.10 can't be had as packages: where a source names a function or a file of one, that
+'campaign' found.  There are no packages of kernels before 5.10: where a source names a function or a file of one, it
 was read there.  Between two recorded series a threshold is that of a change log, or else the newer series.
 """
 
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Build(Protocol):
-    """What tells the gates of one kernel build: its version, and its answers to the questions."""
+    """What decides the gates of one kernel build: its version, and its answers to the questions."""
 
     @property
     def number(self) -> Version: ...
@@ -56,16 +56,9 @@ class Build(Protocol):
 
 @record
 class Gates(
-    DefinitionGates,
-    ArgumentGates,
-    TextGates,
-    FileGates,
-    KindGates,
-    TriggerGates,
-    OldDefinitionGates,
-    GateValues,
+    DefinitionGates, ArgumentGates, TextGates, FileGates, KindGates, TriggerGates, OldDefinitionGates, GateValues
 ):
-    """The values of one kernel's gates, but for those of its filters."""
+    """The values of one kernel's gates, except those of its filters."""
 
 
 GATES: Mapping[str, Gate] = {
@@ -99,7 +92,7 @@ def filter_gates_of(build: Build) -> FilterGates:
 
 
 def like(answer: Any, value: Any) -> Any:
-    """Return an answer, as JSON has it, in the type of another value of its gate."""
+    """Return an answer from JSON in the type of another value of its gate."""
     return type(value)(answer) if isinstance(value, (tuple, bytes)) else answer
 
 

@@ -150,11 +150,7 @@ class ArgumentGates:
     btf: bool = since(
         (6, 5, 0),
         "docs/kernel/arguments.md#names-of-parameters",
-        definition(
-            "p:zz/q vfs_read a=file",
-            "log",
-            {"ok": True, f"EINVAL {_NO_BTF} @18": True, _FETCH: False},
-        ),
+        definition("p:zz/q vfs_read a=file", "log", {"ok": True, f"EINVAL {_NO_BTF} @18": True, _FETCH: False}),
     )
     # (TYPE) is known, but only in event probes
     event_typecasts: bool = gate(
@@ -299,7 +295,7 @@ class ArgumentGates:
         {(4, 19, 0): "4.19", (4, 20, 0): "", (5, 10, 0): "5.10", (5, 14, 0): ""},
         "guests of 4.19.108 and 5.10.262: kprobe_profile after 'a=@0x20000000:u64' and 60 more; commit ec6aba3d2be1."
         " Others before 5.14 count them, too, but weren't asked how many",
-        Unasked("kprobe_profile counts what all tasks hit, so that the misses of one hit can't be told"),
+        Unasked("kprobe_profile counts what all tasks hit, so the misses of one hit can't be told apart"),
     )
 
     # ---- before 5.10 ----

@@ -30,9 +30,7 @@ class DefinitionGates:
         (6, 0, 0),
         "commit 95c104c378dc; definitions 6.1: '-:kprobes/'",
         Question(
-            ("write kprobe_events p:zz/q vfs_read", "write kprobe_events -:zz/"),
-            "errno",
-            {"ok": True, "EINVAL": False},
+            ("write kprobe_events p:zz/q vfs_read", "write kprobe_events -:zz/"), "errno", {"ok": True, "EINVAL": False}
         ),
     )
     # how many characters of a probe's location and arguments a delete compares; None: all
@@ -69,7 +67,7 @@ class DefinitionGates:
         ":.",
         {(6, 5, 0): ":.*"},
         "docs/kernel/definitions.md#default-names",
-        Unasked("only the place of an fprobe can hold a *, and no name is made of one that is refused"),
+        Unasked("only an fprobe's probe point can hold a *, and a refused one gives no name"),
     )
     # message id of the refusal of p<digits>
     maxactive_on_probe: str = gate(
@@ -90,9 +88,7 @@ class DefinitionGates:
         (5, 11, 0),
         "commit 3b7ddab8a19a; definitions 5.10 (r2:) and 6.1 (r10:)",
         Question(
-            ("write kprobe_events r:zz/q vfs_read", "read kprobe_events"),
-            r"^r(10|\d+):zz/q",
-            {"10": True, "1": False},
+            ("write kprobe_events r:zz/q vfs_read", "read kprobe_events"), r"^r(10|\d+):zz/q", {"10": True, "1": False}
         ),
     )
     # bytes of a command that error_log shows; None: all
@@ -164,11 +160,7 @@ class DefinitionGates:
             (5, 13, 0): errno.EOPNOTSUPP,
         },
         "commit 6256e668b7af; an iret in guests of 5.4.273 (taken), 5.10.262 (backport), 6.1, 6.12, 7.2 and 7.3",
-        definition(
-            "p:zz/q <unsupported>",
-            "errno",
-            {"ok": 0, "EINVAL": errno.EINVAL, "EOPNOTSUPP": errno.EOPNOTSUPP},
-        ),
+        definition("p:zz/q <unsupported>", "errno", {"ok": 0, "EINVAL": errno.EINVAL, "EOPNOTSUPP": errno.EOPNOTSUPP}),
     )
     # an ambiguous or unknown symbol is refused before a return probe off the entry
     uniqueness_first: bool = since(
@@ -177,21 +169,14 @@ class DefinitionGates:
         definition(
             "r:zz/q t_show+1",
             "log",
-            {
-                "EINVAL Retprobe address must be an function entry @7": False,
-                "EINVAL The symbol is not unique @7": True,
-            },
+            {"EINVAL Retprobe address must be an function entry @7": False, "EINVAL The symbol is not unique @7": True},
         ),
     )
     # registration first asks which symbol covers an address
     looks_up_address: bool = since(
         (5, 18, 0),
         "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'",
-        definition(
-            "p:zz/q 12345",
-            "log",
-            {"ok": True, "EINVAL Failed to register probe event @7": False},
-        ),
+        definition("p:zz/q 12345", "log", {"ok": True, "EINVAL Failed to register probe event @7": False}),
     )
     # $argN off the entry has a message of its own
     names_missing_entry: bool = since(

@@ -65,11 +65,7 @@ class FileGates:
         1024,
         {(6, 8, 0): 4054},
         "docs/kernel/marks.md#size-of-a-mark",
-        Question(
-            ("hold w @/trace_marker", "put " + "x" * 4500),
-            "errno",
-            {"1024": 1024, "4054": 4054},
-        ),
+        Question(("hold w @/trace_marker", "put " + "x" * 4500), "errno", {"1024": 1024, "4054": 4054}),
     )
 
     # ---- events and their files ----
@@ -132,9 +128,7 @@ class FileGates:
         {(6, 12, 0): errno.EBUSY},
         "conformance suite on 6.1 and 6.12: open readers",
         Question(
-            ("hold r @/trace", "write @/buffer_size_kb 1000"),
-            "errno",
-            {"ENOMEM": errno.ENOMEM, "EBUSY": errno.EBUSY},
+            ("hold r @/trace", "write @/buffer_size_kb 1000"), "errno", {"ENOMEM": errno.ENOMEM, "EBUSY": errno.EBUSY}
         ),
     )
     # a reader that waits at trace_pipe notices that tracing went off
@@ -208,11 +202,7 @@ class FileGates:
         errno.EINVAL,
         {(5, 16, 0): errno.EPERM},
         "campaign 5.10, 6.1: trace_pid_write()",
-        Question(
-            ("write @/set_event_pid 2000000000",),
-            "errno",
-            {"EINVAL": errno.EINVAL, "EPERM": errno.EPERM},
-        ),
+        Question(("write @/set_event_pid 2000000000",), "errno", {"EINVAL": errno.EINVAL, "EPERM": errno.EPERM}),
     )
     # set_event_pid counts blanks after the last pid as written
     pid_blanks_taken: bool = since(
@@ -228,11 +218,7 @@ class FileGates:
         Question(
             tuple(f"? write @/set_event_pid {pid}" for pid in (32767, 32768, 4194303, 4194304, 1073741823, 1073741824)),
             "errno",
-            {
-                "ok" + " EINVAL" * 5: 1 << 15,
-                "ok ok ok" + " EINVAL" * 3: 1 << 22,
-                "ok ok ok ok ok EPERM": 1 << 30,
-            },
+            {"ok" + " EINVAL" * 5: 1 << 15, "ok ok ok" + " EINVAL" * 3: 1 << 22, "ok ok ok ok ok EPERM": 1 << 30},
         ),
     )
     # all 64 bits of a pid count, and the refusal is EINVAL; else the lower 32, and EPERM
@@ -246,10 +232,7 @@ class FileGates:
         (5, 15, 6),
         "commit 6cb206508b62 (5.16; 5.15.6); a guest of 4.9.115: a probe that is added after set_event_pid was written",
         TOO_OLD,
-        backports=(
-            (5, 4, 163),
-            (5, 10, 83),
-        ),
+        backports=((5, 4, 163), (5, 10, 83)),
     )
     # a function's index is a number to its end; else what follows the digits is ignored
     index_is_whole: bool = since(

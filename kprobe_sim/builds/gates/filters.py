@@ -53,14 +53,9 @@ class FilterGates(GateValues):
         "recorded: 5.10.262, 6.1.190, 7.2.13 and 7.3-rc7 take a trailing &&, 6.12.117 and 7.3.4 don't; "
         "'tracing: Reject incomplete event filter expressions' in ChangeLog-6.1.191 and -6.12.115",
         Question(
-            ("write @/events/sched/sched_switch/filter prev_pid == 1 &&",),
-            "errno",
-            {"ok": False, "EINVAL": True},
+            ("write @/events/sched/sched_switch/filter prev_pid == 1 &&",), "errno", {"ok": False, "EINVAL": True}
         ),
-        backports=(
-            (6, 1, 191),
-            (6, 12, 115),
-        ),
+        backports=((6, 1, 191), (6, 12, 115)),
     )
     # bytes of the buffer in which the text of the filter file is made
     message_space: int = gate(
@@ -89,20 +84,14 @@ class FilterGates(GateValues):
         (7, 2, 0),  # assumed: the change logs of the newest series weren't read
         "'tracing/filters: Fix false positive match in regex_match_full()' in ChangeLog-6.1.183 and -6.12.103",
         Unasked("it would make the kernel read beyond a field"),
-        backports=(
-            (6, 1, 183),
-            (6, 12, 103),
-        ),
+        backports=((6, 1, 183), (6, 12, 103)),
     )
     # a glob reads no further than the field
     glob_bounded: bool = since(
         (7, 2, 0),  # assumed: the change logs of the newest series weren't read
         "'tracing: Prevent out-of-bounds read in glob matching' in ChangeLog-6.1.178 and -6.12.96",
         Unasked("it would make the kernel read beyond a field"),
-        backports=(
-            (6, 1, 178),
-            (6, 12, 96),
-        ),
+        backports=((6, 1, 178), (6, 12, 96)),
     )
     # [!x] doesn't match the end of the string
     glob_class_stops: bool = since(
@@ -123,7 +112,7 @@ class FilterGates(GateValues):
     generic_fields: bool = since((4, 3, 0), "recorded: 3.13 knows no CPU and comm, 4.4 does", TOO_OLD)
     # the generic field common_cpu
     common_cpu: bool = since(
-        (5, 4, 0), "guests: 4.19.108 has no field 'common_cpu > 256' speaks of, 5.4.273 has", TOO_OLD
+        (5, 4, 0), "guests: 4.19.108 lacks the field of 'common_cpu > 256', 5.4.273 has it", TOO_OLD
     )
     # ~ takes ?, [] and a star anywhere
     early_globs: bool = since(

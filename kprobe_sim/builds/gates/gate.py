@@ -7,7 +7,7 @@ A gate is an attribute of its subject's class, with the type of its values:
 
 Its value on a kernel is that of the newest version that isn't newer than the kernel.  Stable kernels carry backports,
 so a version may name a point release.  The thresholds are right for the kernels that they were taken from, and a guess
-for those between; the answer that a build gave to the question beats them.
+for those between; an answer of the build itself beats them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GateValues:
         return dict(self.__dict__)
 
     def _replace(self, **values: Any) -> Self:
-        """Return these values but for some.  Raises ValueError for a name that no gate has."""
+        """Return these values with some replaced.  Raises ValueError for a name that no gate has."""
         if not values.keys() <= self.__dict__.keys():
             raise ValueError(f"there is no gate {', '.join(values.keys() - self.__dict__.keys())}")
         replaced = type(self)()

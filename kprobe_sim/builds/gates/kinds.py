@@ -37,8 +37,7 @@ class KindGates:
         (6, 14, 0),
         "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'",
         _defined(
-            "f10:zz/q vfs_read%return",
-            {"EINVAL": ABSENT, "ok": True, "EINVAL Invalid maxactive number @1": False},
+            "f10:zz/q vfs_read%return", {"EINVAL": ABSENT, "ok": True, "EINVAL Invalid maxactive number @1": False}
         ),
     )
     # refusals of fprobes and tracepoint probes are EINVAL; they are built on the function graph
@@ -141,8 +140,7 @@ class KindGates:
         (6, 5, 0),
         "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'",
         _defined(
-            "p:zz/q /bin/busybox:0x1000 a=%di:symbol",
-            {"ok": False, "EINVAL Unknown type is specified @33": True},
+            "p:zz/q /bin/busybox:0x1000 a=%di:symbol", {"ok": False, "EINVAL Unknown type is specified @33": True}
         ),
     )
     # dynamic_events logs "No matching dynamic event type"

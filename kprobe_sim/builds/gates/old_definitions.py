@@ -17,13 +17,13 @@ class OldDefinitionGates:
     first_language: bool = until(
         (2, 6, 33),
         "scenarios/replays/seeds: tracer-2009 and lwn-2009 against wind-river; commits 413d37d1eb69, 52a11f354970",
-        Unasked("only kernels differ in it that are too old to be asked"),
+        Unasked("only kernels that are too old to be asked differ in it"),
     )
     # arguments have names: NAME= in the definition, NAME=VALUE in the trace
     first_names: bool = since(
         (2, 6, 32),
         "scenarios/replays/seeds: lwn-2009 (revision 13), tracer-2009; commit eca0d916f642",
-        Unasked("only kernels differ in it that are too old to be asked"),
+        Unasked("only kernels that are too old to be asked differ in it"),
     )
 
     # ---- before 4.20 ----
@@ -65,10 +65,7 @@ class OldDefinitionGates:
         (4, 17, 0),
         "definitions 4.4, 4.9 and 4.14 (by backports), and 4.19: 'p:x do_sys_open-4'",
         TOO_OLD,
-        backports=(
-            (4, 9, 229),
-            (4, 14, 67),
-        ),
+        backports=((4, 9, 229), (4, 14, 67)),
     )
     # a return probe off a function's entry, or on nothing, is EINVAL
     returns_checked: bool = since((4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'", TOO_OLD)

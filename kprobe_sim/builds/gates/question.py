@@ -51,13 +51,13 @@ class Question(NamedTuple):
 
 
 class Unasked(NamedTuple):
-    """Why no question can settle a gate, so that the version has to tell."""
+    """Why no question can settle a gate: its version decides."""
 
     reason: str
 
 
 TOO_OLD = Unasked(
-    "no kernel before 5.10 can be had as a package: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
+    "there is no package of a kernel before 5.10: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
 )
 
 LETTERS = r"workload-\d+ +\[\d+\] (\S)\S(\S+) "  # without the second: a need to reschedule comes by chance
@@ -77,10 +77,10 @@ def refusal(line: str, *names: str) -> Question:
 
 
 def taken(line: str) -> Question:
-    """Ask whether a definition is taken, or EINVAL."""
+    """Ask whether a definition is taken or refused with EINVAL."""
     return definition(line, "errno", {"ok": True, "EINVAL": False})
 
 
 def refused_variable(answer: str, value: Any) -> dict[str, Any]:
-    """Return the value of answers in which `{}` is the refusal of a variable, in both spellings of kernels."""
+    """Return a value by its answer, in which `{}` stands for the refusal of a variable as kernels spell it."""
     return {answer.format(f"Invalid $-{word} specified"): value for word in ("variable", "valiable")}

@@ -71,11 +71,7 @@ class TextGates:
         Question(
             ("write @/events/ftrace/print/trigger stacktrace", "write @/trace_marker hello", *TRACE),
             r" D(\S)Zff +\d+\.\d+: <stack trace>",
-            {
-                "none": ABSENT,
-                "N": False,
-                "B": True,
-            },  # all flags are set here; which ones a hit finds is up to chance
+            {"none": ABSENT, "N": False, "B": True},  # all flags are set here; which ones a hit finds is up to chance
         ),
     )
     # with offsets, the trampoline of return probes is shown by its own name
@@ -101,10 +97,7 @@ class TextGates:
         (6, 18, 0),
         "traces of 6.17.13 and 6.18.15: sys_fadvise64(…, offset: 0x1000",
         _event(
-            "syscalls/sys_enter_prctl",
-            r"sys_prctl\(option: (\w+),",
-            {"f": False, "0xf": True},
-            does="rename other",
+            "syscalls/sys_enter_prctl", r"sys_prctl\(option: (\w+),", {"f": False, "0xf": True}, does="rename other"
         ),
     )
     # system calls are shown with the strings that they point to, and small numbers in decimal
@@ -255,7 +248,7 @@ class TextGates:
     program_depth_taken: bool = since(
         (6, 1, 0),
         "recorded traces 5.10 (d...) and 6.1 (DNZff): 16_uprobe2; tracing_gen_ctx_dec() with preemption on",
-        Unasked("no place of the workload's program is known, at which it would hit a uprobe"),
+        Unasked("no offset in the workload's program is known at which it would hit a uprobe"),
     )
     # what the handler of an fprobe on an entry adds to common_preempt_count
     fprobe_entry_depth: int = gate(
@@ -274,13 +267,7 @@ class TextGates:
         {(6, 16, 0): False, (6, 19, 0): True},
         "guests of 6.16.12 to 6.19.14: depth of 'f:q do_sys_openat2' beside 'f:r do_sys_openat2%return'",
         Question(
-            (
-                "write dynamic_events f:zz/q <open>",
-                "write dynamic_events f:zz/r <open>%return",
-                ENABLE,
-                OPEN,
-                *TRACE,
-            ),
+            ("write dynamic_events f:zz/q <open>", "write dynamic_events f:zz/r <open>%return", ENABLE, OPEN, *TRACE),
             LETTERS,
             {"none": ABSENT, ".,...": False, ".,.1.": True, ".,.2.": True},  # more depth where there are two users
         ),
@@ -335,13 +322,7 @@ class TextGates:
         (5, 15, 0),
         "kernel/kprobes.c 5.10: correct_ret_addr",
         Question(
-            (
-                "write kprobe_events r:zz/q <open>",
-                "write kprobe_events r:zz/r <open>",
-                ENABLE,
-                OPEN,
-                *TRACE,
-            ),
+            ("write kprobe_events r:zz/q <open>", "write kprobe_events r:zz/r <open>", ENABLE, OPEN, *TRACE),
             r"workload-.*: [qr]: \((__x64_sys_openat|do_syscall_64|\[unknown/kretprobe'd\])",
             {"__x64_sys_openat": True, "do_syscall_64": True, "[unknown/kretprobe'd]": False},  # or what it jumped from
         ),

@@ -113,11 +113,7 @@ class TriggerGates:
             r"a: (.*?) *\}",
             {"ENOENT": ABSENT, "~ 2^0": True, "~ 2^64": False},
         ),
-        backports=(
-            (6, 1, 191),
-            (6, 12, 117),
-            (7, 2, 13),
-        ),
+        backports=((6, 1, 191), (6, 12, 117), (7, 2, 13)),
     )
     # a variable of another event is SYSTEM.EVENT.$NAME, not $SYSTEM.EVENT.NAME
     hist_dollar_within: bool = since(
@@ -161,8 +157,7 @@ class TriggerGates:
         {(6, 16, 0): True, (7, 0, 0): False},
         "guests of 6.16.12, 6.19.14 and 7.0.13: a trigger with 'vals=zz.q.$x' read again and again",
         Unasked(
-            "each look takes some of 256 bytes that such a kernel has until it is booted again, "
-            "and it oopses without them"
+            "each read uses some of 256 bytes that such a kernel has until its next boot, and without them it oopses"
         ),
     )
     # how much more common_preempt_count is in a histogram's synthetic event than in its trigger's event

@@ -19,7 +19,7 @@ _HEAD = "head"  # the head of the file that a directory of the cache was made of
 def unpacked(path: Path, environment: Mapping[str, str]) -> Path:
     """Return the directory of a profile: the given one, or that to which the given file was unpacked.
 
-    The second time a file isn't read beyond its head.  If the cache can't be written, the directory is temporary, and
+    The second time, only its head is read.  If the cache can't be written, the directory is temporary, and
     is removed when this process ends.  Raises ValueError with the reason for a profile that is missing or damaged.
     """
     try:
@@ -103,7 +103,7 @@ def _filled(cache: Path, path: Path) -> Path | None:
 
 
 def _to_disk(path: Path) -> None:
-    """Write a file's data to the disk, lest a crash leave it empty in a directory that counts as complete."""
+    """Write a file's data to the disk: a crash must not leave it empty in a directory that counts as complete."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

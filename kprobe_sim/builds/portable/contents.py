@@ -88,7 +88,7 @@ def _symbols(sections: Sections) -> None:
     _below([module for _, _, module in _rows(sections["regions"], "regions")], modules, "a region of no module")
     special, kind = ascending_of(sections["special"]), numbers_of(sections["speckind"])
     _need(len(special) == len(kind), f"{len(special)} ranges of {len(kind)} kinds")
-    _need({number % 8 for number in kind} <= set(KINDS), "a range of no kind that there is")
+    _need({number % 8 for number in kind} <= set(KINDS), "a range of an unknown kind")
     _need(len(sections["black"]) % 8 == 0, "half a blacklisted range")
     locations = ascending_of(sections["ftrace"])
     _need(not locations or locations[0] >= addresses[0], "an ftrace location before all symbols")
@@ -165,8 +165,7 @@ class _Types:
 
     def _parts(self, number: int) -> list[int]:
         line = self._lines[number]
-        found = _TYPE.fullmatch(line)
-        _need(found, f"{line[:60]!r} is no type")
+        _need(_TYPE.fullmatch(line), f"{line[:60]!r} is no type")
         words = line.split("\t")
         if words[0] not in "su":
             return [int(words[1])] if words[0] in "*cvr(t[" else []
@@ -187,34 +186,34 @@ def _tracefs(sections: Sections) -> None:
         _entries(entries)
     top = {name for name, *_ in tree.get("", ())}
     for path in (*_TREE, *(_OF_INSTANCES if "instances" in top else ())):
-        _need(tree.get(path), f"there is nothing in directory {path!r}")
-    _need(top >= _TOP, "the tracefs lacks files that all have")
+        _need(tree.get(path), f"directory {path!r} is empty")
+    _need(top >= _TOP, "the tracefs lacks files that every kernel has")
     has_triggers = any(name == "trigger" for name, *_ in tree["events/*/*"])
     _need(not has_triggers or "events/*/*/trigger" in files, "it has no text of events/*/*/trigger")
     kinds = _json(b"".join(texts_of(sections["kinds"])))
-    _need(isinstance(kinds, list), "kinds of events that are none")
+    _need(isinstance(kinds, list), "the kinds of events aren't a list")
     for kind in kinds:
-        _need(isinstance(kind, list) and len(kind) == 2, "a kind of event that is none")
+        _need(isinstance(kind, list) and len(kind) == 2, "a malformed kind of event")
         _entries([["kind", *kind[0]]] if isinstance(kind[0], list) else None)
         _entries(kind[1])
     chunks = [chunk.split(b"\0") for chunk in texts_of(sections["formats"])]
     _need(all(len(texts) == FORMATS for texts in chunks[:-1]), "chunks of formats that aren't full")
     formats = [text for texts in chunks for text in texts]
-    _need(all(map(_FORMAT.match, formats)), "a format that is none")
+    _need(all(map(_FORMAT.match, formats)), "a malformed format file")
     systems = _named(sections["events"])
     _need("ftrace" in list(systems)[1:-1], "system ftrace isn't between others")
     for name, system in systems.items():
-        _need(_is_name(name), "a system of no name")
+        _need(_is_name(name), "a system without a name")
         _system(_json(system), len(kinds), len(formats))
 
 
 def _system(system: Any, kinds: int, formats: int) -> None:
-    """Look at a system of events: its files, whether they come first, and the events."""
-    _need(isinstance(system, list) and len(system) == 3 and isinstance(system[1], bool), "a system that is none")
+    """Check a system of events: its files, whether they come first, and the events."""
+    _need(isinstance(system, list) and len(system) == 3 and isinstance(system[1], bool), "a malformed system")
     _entries(system[0])
     _need(isinstance(system[2], list) and system[2], "a system without events")
     for event in system[2]:
-        _need(_is_row(event, 4) and _is_name(event[0]), "an event that is none")
+        _need(_is_row(event, 4) and _is_name(event[0]), "a malformed event")
         _need(event[1] < 1 << 16 and event[2] < kinds and event[3] < formats, f"event {event[0]} isn't there")
 
 
@@ -226,14 +225,14 @@ def _named(loose: bytes) -> dict[str, bytes]:
 
 
 def _json(text: bytes) -> Any:
-    return json.loads(text)  # which raises ValueError
+    return json.loads(text)  # may raise ValueError
 
 
 def _entries(entries: Any) -> None:
-    """Look at a directory: name, mode, uid, gid and links of each file."""
-    _need(isinstance(entries, list), "a directory that is none")
+    """Check a directory: name, mode, uid, gid and links of each file."""
+    _need(isinstance(entries, list), "a directory that isn't a list")
     for entry in entries:
-        _need(_is_row(entry, 5) and _is_name(entry[0]) and entry[1] < 1 << 16, "a file that is none")
+        _need(_is_row(entry, 5) and _is_name(entry[0]) and entry[1] < 1 << 16, "a malformed file entry")
 
 
 def _is_row(row: Any, length: int) -> bool:

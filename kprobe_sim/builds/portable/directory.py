@@ -1,4 +1,4 @@
-"""The profiles in a directory, by the releases that they say they are of, whatever their files are called.
+"""The profiles in a directory, by the releases that they claim, whatever their files are called.
 
 Nothing is unpacked or checked here; opening a profile does that.
 """
@@ -35,7 +35,7 @@ def claimed(path: Path) -> Claimed:
         facts = _facts((path / _FACTS).read_bytes())
         release, version = facts.get("release"), facts.get("version")
         if not isinstance(release, str) or not isinstance(version, str):
-            raise ValueError(f"{path / _FACTS} doesn't say of which kernel it is")
+            raise ValueError(f"{path / _FACTS} doesn't name its kernel")
     elif not path.is_file():  # reading a pipe would block
         raise ValueError(f"{path} isn't a file")
     else:
@@ -64,7 +64,7 @@ def _first_part(file: BinaryIO, head: Head) -> bytes:
         name, length = _PART.unpack_from(start)
         if _PART.size + name + length <= len(start):
             return start[_PART.size + name : _PART.size + name + length]
-    return b"{}"  # opening the profile tells what is wrong with it
+    return b"{}"  # opening the profile reports what is wrong
 
 
 def profiles(directory: Path) -> list[tuple[str, Path]]:

@@ -104,12 +104,12 @@ def opened(data: bytes) -> tuple[Head, bytes]:
 
 
 def start_of(packed: bytes, most: int) -> bytes:
-    """Return at most so many of the first bytes of a compressed body; fewer if no more can be unpacked."""
+    """Return the first bytes of a compressed body, as many as asked for or as can be unpacked."""
     import lzma
 
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY).decompress(packed, most)
-    except (lzma.LZMAError, EOFError):  # opening the profile tells why
+    except (lzma.LZMAError, EOFError):  # opening the profile reports why
         return b""
 
 

@@ -2,7 +2,7 @@
 
 A source is a profile, a file or a directory; a directory of profiles; or a URL of either, where a directory has a file
 SHA256SUMS, as sha256sum writes it.  A URL may end with #sha256=DIGEST, that of its file or of its SHA256SUMS: nothing
-else authenticates what comes by http.
+else authenticates a download by http.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def fetch(source: str, names: Sequence[str], into: Path) -> Iterator[Path]:
 
 
 def unauthenticated(source: str) -> str:
-    """Say that nothing shows who made what a source gives; "" if something does."""
+    """Return a warning that nothing authenticates a source; "" if something does."""
     if not source.startswith("http://") or "#" in source:
         return ""
     return (
-        f"{source}: nothing authenticates what comes by http: whoever is on the way can change it. "
+        f"{source}: nothing authenticates a download by http: anyone on the way can change it. "
         "Fetch it by https, or with the digest that its maker gives: URL#sha256=DIGEST"
     )
 
 
 def save(data: bytes, path: Path) -> Path:
-    """Write a file that is whole or not there; return its path.  Raises OSError."""
+    """Write a file completely or not at all; return its path.  Raises OSError."""
     descriptor, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
@@ -91,7 +91,7 @@ def _of_url(url: str) -> Offers:
 
         return _of_path(Path(url2pathname(url.removeprefix("file://"))))
     if scheme not in ("http", "https"):
-        raise ValueError(f"{url}: there are http, https and file")
+        raise ValueError(f"{url}: only http, https and file are known")
     url, _, fragment = url.partition("#")
     digest = fragment.removeprefix("sha256=")
     if fragment and not _DIGEST.fullmatch(digest):
@@ -133,7 +133,7 @@ def _loaded(url: str) -> bytes:
             data: bytes = answer.read(LONGEST + 1)
     except URLError as error:
         if isinstance(error, HTTPError):
-            error.close()  # it has the rest of the answer
+            error.close()  # it holds the connection
         raise ValueError(f"{url}: {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise ValueError(f"{url}: {error}") from error

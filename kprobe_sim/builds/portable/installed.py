@@ -22,7 +22,7 @@ def profile_directories() -> list[tuple[str, Path]]:
 
 @lru_cache(maxsize=4)  # asking takes milliseconds
 def _directories(path: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
-    """Return the directories that distributions on a path have; `path` is sys.path, and only tells results apart."""
+    """Return the directories that distributions on a path have; `path` is sys.path, a key of the cache."""
     directories = []
     for point in sorted(entry_points(group=GROUP)):
         package = find_spec(point.value)  # None for what is left of a distribution that was removed by hand

@@ -1,6 +1,6 @@
 """Sections of mapped files as a profile file stores them: loosened, so that they compress better; and the way back.
 
-What can be found from the rest isn't in the file: where chunks begin, and the order of the symbols by name.  No offset
+What follows from the rest isn't in the file: where chunks begin, and the order of the symbols by name.  No offset
 of a mapped file comes from a profile file, so none can point outside.
 """
 
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 
 def numbers_of(loose: bytes) -> array[int]:
-    """Return the numbers of a loose section.  Raises ValueError for bytes that are no whole numbers."""
+    """Return the numbers of a loose section.  Raises ValueError for part of a number at the end."""
     size, odd = divmod(len(loose), 4)
     if odd:
         raise ValueError("a list of numbers ends within one")
@@ -56,7 +56,7 @@ def texts_of(loose: bytes) -> list[bytes]:
         raise ValueError("a list of texts ends before their lengths")
     ends = list(accumulate(struct.unpack_from(f"<{count}I", loose, 4), initial=4 + 4 * count))
     if ends[-1] != len(loose):
-        raise ValueError("texts aren't as long as is said")
+        raise ValueError("texts aren't as long as their lengths say")
     return [loose[start:end] for start, end in pairwise(ends)]
 
 
@@ -132,7 +132,7 @@ def loosened(file: str, sections: Mapping[str, memoryview]) -> dict[str, bytes]:
 
 
 def made(file: str, loose: Sections) -> dict[str, bytes]:
-    """Return the sections of a mapped file.  Raises ValueError for loose ones that can't be."""
+    """Return the sections of a mapped file.  Raises ValueError for unusable loose ones."""
     forms = FORMS[file]
     sections: dict[str, bytes] = {}
     for name, data in loose.items():
@@ -146,9 +146,9 @@ def made(file: str, loose: Sections) -> dict[str, bytes]:
 def _sorted(names: Sequence[bytes]) -> dict[str, bytes]:
     order = sorted(range(len(names)), key=names.__getitem__)
     rank = array("I", bytes(4 * len(order)))
-    for place, position in enumerate(order):
-        rank[position] = place
-    blocks = [[names[position] for position in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
+    for number, position in enumerate(order):
+        rank[position] = number
+    blocks = [[names[position] for position in order[start : start + BLOCK]] for start in range(0, len(order), BLOCK)]
     return {
         "order": _packed_numbers(array("I", order)),
         "rank": _packed_numbers(rank),
@@ -160,9 +160,9 @@ def _sorted(names: Sequence[bytes]) -> dict[str, bytes]:
 def mapped(magic: bytes, sections: Sections) -> bytes:
     """Return a mapped file: its directory, then each section at a multiple of 8."""
     head = struct.pack("<8sII", magic, len(sections), 0)
-    at = len(head) + 16 * len(sections)
+    start = len(head) + 16 * len(sections)
     body = bytearray()
     for name, data in sections.items():
-        head += struct.pack("<8sII", name.encode(), at + len(body), len(data))
+        head += struct.pack("<8sII", name.encode(), start + len(body), len(data))
         body += data + b"\0" * (-len(data) % 8)
     return head + bytes(body)

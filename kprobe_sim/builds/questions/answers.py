@@ -20,7 +20,7 @@ QUESTIONS: Mapping[str, Question] = {
 class Differences(NamedTuple):
     """What a kernel answered, by gate.
 
-    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the gates of which the version
+    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the gates for which the version
     said something else, as (that, the value now known); `unknown` the answers that no known value fits; `missing` what
     the kernel or the caller lacks for a question.
     """
@@ -32,9 +32,9 @@ class Differences(NamedTuple):
 
 
 def ask(tracefs: AskedTracefs, workload: Workload, version: str, places: Mapping[str, str] = NO_PLACES) -> Differences:
-    """Ask a kernel of a version ("6.1.190") all questions for which it has what they need.
+    """Ask a kernel of a version ("6.1.190") all questions that it can answer.
 
-    `places` has those of `ask.PLACES` that were found.  Raise OSError where what was done can't be undone.
+    `places` has the known `ask.PLACES`.  Raises OSError if the effects of a question can't be undone.
     """
     asker = Asker(tracefs, workload, places)
     number = version_number(version)

@@ -24,15 +24,15 @@ _FAULT = re.compile(rb"\[(?>[^\n]*?: error: )([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.
 _BEFORE_COMMAND = len("  Command: ")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can
 _GLANCE = 0.0005  # seconds between checks of a simulated one
-_AGES = 10.0  # seconds in which it surely reads what there is
+_AGES = 10.0  # seconds in which it surely reads all that is there
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
 
 OPENING = CALLED["open"][0]
 PLACES = {
     "open": "the function that opens a file",
-    "int3": "the place of an int3 that no table reserves",
-    "unsupported": "the place of an instruction that can't be emulated",
+    "int3": "the address of an int3 that no table reserves",
+    "unsupported": "the address of an instruction that can't be emulated",
     "module": "a loaded module",
     "shared": "a function that a loaded module and the kernel itself have, each once",
 }
@@ -52,7 +52,7 @@ class AskedTracefs(Protocol):
 
 
 class Asker:
-    """Asks one kernel; `places` has what the caller found of `PLACES`.
+    """Asks one kernel; `places` has the known `PLACES`.
 
     Raises OSError if the effects of a question can't be undone.
     """
@@ -88,7 +88,7 @@ class Asker:
         }
 
     def missing(self, question: Question) -> str:
-        """Return what a question needs and the caller didn't find, "" if it can be asked."""
+        """Return what a question needs and the caller lacks; "" if it can be asked."""
         names = _PLACE.findall(" ".join(question.steps))
         return ", ".join(PLACES[name] for name in names if name not in self._places)
 
@@ -234,7 +234,7 @@ class Asker:
 
 
 class _Waiter(threading.Thread):
-    """Reads a file once; `read` is what it got, b"?" until then and if it was refused."""
+    """Reads a file once; `read` is the data, b"?" until it comes and if it is refused."""
 
     def __init__(self, file: Any, size: int) -> None:
         super().__init__(name="question", daemon=True)

@@ -56,7 +56,7 @@ def open_altered(kernel: str, answers: Mapping[str, Any]) -> SimBackend:
 
     Raises ValueError for a kernel of which there is no profile.
     """
-    build = copy.copy(profile.load(kernel))  # what is made of a build once is made for this one anew
+    build = copy.copy(profile.load(kernel))  # values made once for each build are made anew for this one
     build.__dict__["answers"] = MappingProxyType({**build.answers, **answers})
     return SimBackend(SimulatedKernel(build), load("idle"), "idle")
 

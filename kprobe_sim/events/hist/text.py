@@ -155,4 +155,5 @@ def _syscall(number: int) -> str:
 
 def _symbol(data: HistData, address: int, *, offset: bool) -> str:
     machine = data.file.instance.machine
-    return f"0x{address:x}" if machine.symbols.at(address) is None else machine.symbol_text(address, offset).decode()
+    is_known = machine.symbols.containing(address) is not None
+    return machine.symbol_text(address, offset).decode() if is_known else f"0x{address:x}"

@@ -114,7 +114,7 @@ class MachineTree:
         for probe in chain(*probes.values()):
             if probe.address is None:
                 continue
-            symbol = self._kernel.symbols.at(probe.address)
+            symbol = self._kernel.symbols.containing(probe.address)
             name = f"{symbol.name}+0x{probe.address - symbol.address:x}" if symbol else f"0x{probe.address:x}"
             kind = "r" if probe.event.is_return else "k"
             state = "" if self._kernel.is_busy(probe.event) else "[DISABLED]"

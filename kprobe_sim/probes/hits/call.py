@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import CType
+from kprobe_sim.builds.symbol import Symbol
 from kprobe_sim.language.fetch.expression import ARGUMENT_REGISTERS
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.simulated import SimulatedMachine
@@ -187,7 +188,7 @@ class CallResolver:
     def _callers(self, address: int) -> Sequence[str]:
         """Return the callers of every system call of the build, if the address is in a system call's function."""
         recorded: Sequence[str] = self._machine.profile.chains.get("openat", ())
-        symbol = self._machine.symbols.at(address)
+        symbol = self._machine.symbols.containing(address)
         if not recorded or symbol is None:
             return ()
         callers = recorded[1:] if recorded[0].startswith(_OF_SYSTEM_CALLS) else recorded
@@ -217,7 +218,8 @@ class CallResolver:
         if match and match.group(3):
             # SYMBOL+OFFSET/SIZE says enough to add the symbol: listings of other kernels are full of them
             size = int(match.group(3), 0)
-            found = [symbol for symbol in found if symbol.size == size] or [symbols.add(match.group(1), size=size)]
+            found = [symbol for symbol in found if symbol.size == size]
+            found = found or [symbols.add(Symbol(match.group(1), size=size))]
         if not match or not found:
             raise ValueError(
                 f"no symbol for the {what} {name!r} in {self._machine.release}: "

@@ -1,4 +1,4 @@
-"""What a tracefs may offer to those who clean up behind a program, beyond the methods that every tracefs has.
+"""What a tracefs may offer for cleaning up after a program, beyond the methods that every tracefs has.
 
 The simulated tracefs, a guest's and this machine's offer some of it, by attributes of these names.  What the tracer
 asks of them (`threads`, `play`, `never_hits` ...) stands in kprobe/tracefs; `SimTracefs` and `SimBackend` offer it.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Surroundings(Protocol):
-        """What may be changed around a tracefs when its machine is at hand."""
+        """The state around a tracefs that a program may change: its machine's."""
 
         def undo(self) -> list[str]:
             """Undo the changes; return in words those that can't be undone."""
@@ -28,7 +28,7 @@ class Capabilities:
     __slots__ = ("_tracefs",)
 
     close: Callable[[], None] | None  # ends what was opened with it
-    has_function: Callable[[str], bool] | None  # tells whether available_filter_functions has a name
+    has_function: Callable[[str], bool] | None  # whether available_filter_functions has a name
     is_alive: bool | None  # False: its machine has ended
     machine: Any  # the guest that it is of; it has a `release`
     open: Callable[[str, int], Any] | None  # open(2): returns a file with read(size) and close()

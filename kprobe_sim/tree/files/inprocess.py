@@ -349,7 +349,7 @@ class SimTracefs(Generic[K]):
         return lambda: printed[known:]
 
     def prototype(self, name: str) -> Prototype | None:
-        """Return a function's parameters, each with its name, and the type it returns; None if no BTF has it.
+        """Return a function's parameters, each with its name, and its return type; None if no BTF has it.
 
         A type is its text, its kind, its bytes, and whether it has a sign (`kprobe_sim.builds.prototypes.CType`).
         """

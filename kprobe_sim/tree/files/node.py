@@ -24,7 +24,7 @@ class Seek(Enum):
     DEFAULT = "default"  # default_llseek: of a file of size 0
     GENERIC = "generic"  # generic_file_llseek: the same, up to the file system's greatest size
     NONE = "none"  # none: ESPIPE
-    TRACING = "tracing"  # tracing_lseek: as SEQ when open for reading, else position 0 always
+    TRACING = "tracing"  # tracing_lseek: as SEQ when open for reading, else always position 0
 
 
 _SEEK_DATA, _SEEK_HOLE = 3, 4
@@ -148,7 +148,7 @@ class DirNode(Node):
 
     @property
     def is_gone(self) -> bool:
-        """True once the directory was removed."""
+        """Whether the directory was removed."""
         return False
 
     @property

@@ -76,11 +76,11 @@ class Seq(OpenFile):
                 break
         return records[index:end]
 
-    def _fill(self, wanted: int) -> bytes:
-        """Make records until they have the wanted length, or the next one doesn't fit into the buffer."""
+    def _fill(self, size: int) -> bytes:
+        """Make records until they have that size, or the next one doesn't fit into the buffer."""
         while True:
             room = self._room
-            records = self._show(self._index, min(wanted, room))
+            records = self._show(self._index, min(size, room))
             text = b"".join(records)
             if not text:
                 self._index += len(records)

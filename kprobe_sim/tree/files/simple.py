@@ -81,11 +81,7 @@ class File(Node):
     """
 
     def __init__(
-        self,
-        mode: int,
-        opener: Callable[[int], OpenFile],
-        truncated: Callable[[], None] | None,
-        holder: Holder,
+        self, mode: int, opener: Callable[[int], OpenFile], truncated: Callable[[], None] | None, holder: Holder
     ) -> None:
         self.mode = mode
         self._opener = opener

@@ -50,7 +50,7 @@ class TextFile(Node):
 
 
 class Unknown(Node):
-    """A file of unknown content: a read is ENOSYS.  An open can't be: after that, FUSE would open no file at all."""
+    """A file of unknown content: a read is ENOSYS.  An open isn't: after that, FUSE would open no file at all."""
 
     def __init__(self) -> None:
         super().__init__(0o444)

@@ -10,7 +10,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.operation import Operation
 
 from .events import as_written
-from .state import DEFINITIONS, Settings, Thing, is_expanded, state
+from .state import DEFINITIONS, Thing, Things, is_expanded, state
 
 __all__ = ["Finding", "Hygiene"]
 
@@ -42,11 +42,11 @@ class Hygiene:
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
         self._operations: list[Operation] = []
-        self._before: Settings = {}
+        self._before: Things = {}
         self.begin()
 
     def begin(self) -> None:
-        """Take the state as it is now for the one that must hold at the end."""
+        """Take the present state as the one that must hold at the end."""
         self._before = state(self._tracefs, [operation.path for operation in self._operations])
         self._operations.clear()
 
@@ -55,7 +55,7 @@ class Hygiene:
         self._operations.append(operation)
 
     def findings(self, touched: Iterable[str] = ()) -> list[Finding]:
-        """Return what isn't as it was; `touched` are further paths that were written."""
+        """Return what has changed since `begin`; `touched` are further paths that were written."""
         paths = [*(operation.path for operation in self._operations), *touched, *(key.path for key in self._before)]
         now = state(self._tracefs, paths)
         gone = {key.path for key in self._before.keys() - now.keys() if key.kind == "instance"}
@@ -90,7 +90,7 @@ class Hygiene:
         else:
             yield Finding(path, f"left: {what or path}", who, _removal(key))
 
-    def _join_filters(self, now: Settings) -> None:
+    def _join_filters(self, now: Things) -> None:
         """Replace the filters of events that were set through their system's filter by that one."""
         written = [operation for operation in self._operations if not operation.error]
         for path in {operation.path for operation in written if operation.path.endswith("/filter")}:
@@ -103,7 +103,7 @@ class Hygiene:
                     del now[key]
 
     def _wiped(self) -> Iterator[Finding]:
-        """Yield the operations that would affect other programs' events and definitions, if there were any."""
+        """Yield the operations that would have affected other programs' events and definitions."""
         seen = set()
         for who, what, path, data, error in self._operations:
             how, data = "", data.strip()
@@ -125,7 +125,7 @@ class Hygiene:
 
 
 def _is_part(key: Thing, instances: set[str]) -> bool:
-    """Return True for what is in an instance that was made or removed as a whole."""
+    """Return True for a part of an instance that was itself made or removed."""
     return key.kind != "instance" and any(key.path.startswith(f"{path}/") for path in instances)
 
 

@@ -1,4 +1,4 @@
-"""The state of a tracefs: whatever a program may leave changed, as values that can be compared."""
+"""The state of a tracefs: all that a program may leave changed, as values that can be compared."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Thing(NamedTuple):
     what: str = ""
 
 
-Settings = dict[Thing, str]  # what each thing is set to
+Things = dict[Thing, str]  # what each thing is set to
 
 
-def state(tracefs: Any, touched: Iterable[str] = ()) -> Settings:
+def state(tracefs: Any, touched: Iterable[str] = ()) -> Things:
     """Return the state of a tracefs; the filters and triggers are those in its lists and those at the `touched` paths.
 
     The state has no entry for an event that is off, nor for a filter or trigger that isn't set.
@@ -53,7 +53,7 @@ def _definitions(tracefs: Any) -> Iterator[tuple[Thing, str]]:
             yield Thing("definition", path, line), line
 
 
-def _values(tracefs: Any, directory: str) -> Settings:
+def _values(tracefs: Any, directory: str) -> Things:
     options = [f"{directory}options/{name}" for name in names(tracefs, f"{directory}options")]
     watched = [f"{directory}{name}" for name in (*VALUES, *LISTS, "tracing_on") if name not in _MEASURED]
     things = {
@@ -70,7 +70,7 @@ def _values(tracefs: Any, directory: str) -> Settings:
     return things
 
 
-def _filters_and_triggers(tracefs: Any, touched: set[str]) -> Settings:
+def _filters_and_triggers(tracefs: Any, touched: set[str]) -> Things:
     listed = read_each(tracefs, ["show_event_filters", "show_event_triggers"])
     paths = {path for path in touched if path.endswith(("/filter", "/trigger"))}
     for name, text in listed.items():
@@ -82,7 +82,7 @@ def _filters_and_triggers(tracefs: Any, touched: set[str]) -> Settings:
         if len(system) == 2:  # the filter of a system is that of each of its events
             directory = path.rpartition("/")[0]
             paths |= {f"{directory}/{event}/filter" for event in names(tracefs, directory)} - {path}
-    things: Settings = {}
+    things: Things = {}
     for path, text in read_each(tracefs, sorted(paths)).items():
         for line in lines(text):
             if path.endswith("/trigger"):

@@ -12,7 +12,7 @@ __all__ = ["lines", "names", "read_each"]
 
 
 def read_each(tracefs: Any, paths: Iterable[str], *, most: int = 0) -> dict[str, bytes]:
-    """Return the files that can be read, by path; with `most` only what one read(2) of that many bytes gives."""
+    """Return the readable files by path; with `most` only what one read(2) of that many bytes gives."""
     at_once = Capabilities(tracefs).read_each
     if at_once is not None:
         return dict(at_once(paths, most=most))

@@ -17,6 +17,7 @@ from kprobe.doctor.machine import Machine
 from kprobe.errors import NotPermitted, TracefsMissing
 from kprobe.tracefs.mounts import EMPTY
 from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds.symbol import Symbol
 
 ROOT = "Name:\tkprobe\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n"
 NOBODY = "Name:\tkprobe\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n"
@@ -365,7 +366,7 @@ def test_a_probe_that_the_kernel_switched_off(made: Any) -> None:
 
 def test_a_probe_in_a_module_that_is_gone(made: Any) -> None:
     kernel = SimulatedKernel("6.1")
-    kernel.symbols.add("mine_open", 0xFFFFFFFFC0000000, module="mine")
+    kernel.symbols.add(Symbol("mine_open", 0xFFFFFFFFC0000000, module="mine"))
     kernel.tracefs.write("kprobe_events", b"p:opens mine:mine_open\n")
     path = "/sys/kernel/debug/kprobes/list"
     files = {"/proc/modules": "other 16384 0 - Live 0x0\n", path: "ffffffffc0000000  k  0xffffffffc0000000[GONE]\n"}

@@ -10,6 +10,7 @@ import pytest
 
 from kprobe.cli import main
 from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds.symbol import Symbol
 
 SAYS = "the kernel says: Failed to register probe event"
 
@@ -58,14 +59,14 @@ def test_kernels(series: str, shown: str, capfd: Any) -> None:
 
 def test_a_function_of_a_module(capfd: Any) -> None:
     kernel = SimulatedKernel("6.1")
-    kernel.symbols.add("mine", 0xFFFFFFFFC0000000, module="mymod")
+    kernel.symbols.add(Symbol("mine", 0xFFFFFFFFC0000000, module="mymod"))
     assert functions(kernel.tracefs, capfd, "mine") == (0, ["mine yes ffffffffc0000000 mymod -"], "")
 
 
 @pytest.mark.slow
 def test_a_function_that_is_not_traced(capfd: Any) -> None:
     kernel = SimulatedKernel("6.1")
-    kernel.symbols.add("quiet", 0xFFFFFFFFC0000000, traceable=False)
+    kernel.symbols.add(Symbol("quiet", 0xFFFFFFFFC0000000, traceable=False))
     why = "not in available_filter_functions: it is notrace, or has no call of ftrace for another reason"
     says = "the kernel says: Failed to register probe event"
     line = "ffffffffc0000000 - -"

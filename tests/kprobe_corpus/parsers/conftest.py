@@ -34,9 +34,8 @@ def corpus(tmp_path: Path) -> Path:
             "source": "document", "truth": "activity", "defects": defects, "link": None,
         }  # fmt: skip
         records = [truth(number, path) for number, path in enumerate(paths)]
-        write(
-            made(kernel, name, text.encode(), records, about, definitions=["p:myopen do_sys_openat2"]), str(directory)
-        )
+        definitions = ["p:myopen do_sys_openat2"]
+        write(made(f"{kernel}/{name}", text.encode(), records, about, definitions=definitions), str(directory))
     return directory
 
 

@@ -22,7 +22,7 @@ TEXT = b"            cat-7       [000] .....     1.000001: ent: (f+0x0/0x10) dfd
 def one() -> Entry:
     truth = [{"type": "event", "name": "ent", "task": "a\udcffb", "fields": {"dfd": -100}}]
     formats = {"events/kprobes/ent/format": FORMAT, "events/g/two/format": FORMAT.replace("ent", "two")}
-    return made("6.12", "opens", TEXT, truth, ABOUT, formats=formats, definitions=["p:ent f dfd=%di:s32"])
+    return made("6.12/opens", TEXT, truth, ABOUT, formats=formats, definitions=["p:ent f dfd=%di:s32"])
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_damaged_line_of_truth_is_told_by_its_number(one: Entry, tmp_path: Pat
 def test_choosing(one: Entry, tmp_path: Path) -> None:
     for kernel, name in (("6.12", "opens"), ("6.2", "opens"), ("6.2", "stacks.raw")):
         about = {**ABOUT, "scenario": name.partition(".")[0]}
-        write(made(kernel, name, TEXT, one.truth(), about), str(tmp_path))
+        write(made(f"{kernel}/{name}", TEXT, one.truth(), about), str(tmp_path))
 
     def chosen(kernels: list[str], scenarios: list[str]) -> list[tuple[str, str]]:
         return [(entry.kernel, entry.name) for entry in entries(kernels, scenarios, directory=str(tmp_path))]

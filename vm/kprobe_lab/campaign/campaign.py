@@ -46,22 +46,22 @@ class Campaign:
         case = self._cases.next(area)
         try:
             self._put_back()
-            found = first_difference(case.area, case.operations, self._sim, self.reference.side)
+            difference = first_difference(case.area, case.operations, self._sim, self.reference.side)
         except MachineClosed:  # we closed it ourselves
             raise
         except MachineDied as died:
-            said = str(died).partition("\n")[0]
-            found = Difference(case.area, case.operations, "the kernel went down", "it goes on", said)
+            reason = str(died).partition("\n")[0]
+            difference = Difference(case.area, case.operations, "the kernel went down", "it goes on", reason)
             self.reference.replace()
         self.operations += len(case.operations)
-        if found is None:
+        if difference is None:
             return None
         self.differences[case.area] += 1
         self._sim = simulated(self._spec)
-        if found.signature() in self._seen:
+        if difference.signature() in self._seen:
             return None
-        self._seen.add(found.signature())
-        return found
+        self._seen.add(difference.signature())
+        return difference
 
     def _put_back(self, *, fresh: bool = False) -> None:
         """Put both sides back as they were at the start; `fresh` replaces the simulator instead."""
@@ -76,9 +76,9 @@ class Campaign:
 
     def shrunk(self, original: Difference) -> Difference:
         """Return the smallest difference of its kind that can be found in a few seconds."""
-        from kprobe_lab.campaign.shrink import shrink  # takes the extra [campaign]
+        from kprobe_lab.campaign.shrink import shrink  # needs the extra [campaign]
 
-        wanted = original.signature()[1]
+        signature = original.signature()[1]
         differences: list[tuple[list[Operation], Difference]] = []
         end = time.monotonic() + _SHRINK_SECONDS
 
@@ -88,7 +88,7 @@ class Campaign:
             self._put_back(fresh=True)
             again = [_forgotten(operation) for operation in operations]
             difference = first_difference(original.area, again, self._sim, self.reference.side)
-            if difference is None or difference.signature()[1] != wanted:
+            if difference is None or difference.signature()[1] != signature:
                 return False
             differences.append((list(operations), difference))
             return True

@@ -27,7 +27,7 @@ __all__ = ["Diff", "add_parser", "plan_of"]
 
 
 class Diff:
-    """A running campaign: the merged results of the shards that have ended, in whatever order."""
+    """A running campaign: the merged results of the shards that have ended, in any order."""
 
     def __init__(self, scheduler: Scheduler, progress: Progress) -> None:
         self.tally = Tally()
@@ -130,7 +130,7 @@ def _diff(options: argparse.Namespace) -> int:
                     diff.shrink(plan)
         except KeyboardInterrupt:
             status = 128 + signal.SIGINT
-            options.progress("interrupted: this is what was done")
+            options.progress("interrupted: results so far")
         except MachineError as error:
             say(f"kprobe-vm: {error}")
             status = error.exit_status

@@ -84,7 +84,7 @@ def first_difference(area: str, operations: Sequence[Operation], left: Side, rig
         if isinstance(operation, Observed):
             if operation.hits is None:
                 operation = right.observe(operation)
-            if not all(hit.whole for hit in operation.hits or ()):
+            if not all(hit.is_complete for hit in operation.hits or ()):
                 return None
             left.replay(operation)
             done.append(operation)
@@ -93,9 +93,9 @@ def first_difference(area: str, operations: Sequence[Operation], left: Side, rig
         done.append(operation)
         ours, theirs = _guarded(left, operation), right.run(operation)
         answers.append(theirs)
-        found = _unequal(ours, theirs)
-        if found is not None:
-            return Difference(area, done, *found, answers)
+        unequal = _unequal(ours, theirs)
+        if unequal is not None:
+            return Difference(area, done, *unequal, answers)
     return None
 
 

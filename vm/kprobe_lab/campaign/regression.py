@@ -48,7 +48,7 @@ def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
     Calls that an oracle observed are replayed on the simulator; a guest can't replay them.
     """
     if spec.startswith("vm:"):
-        from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm]
+        from kprobe_lab.operations.quiet import quiet_guest  # needs the extra [vm]
 
         side = quiet_guest(spec.partition(":")[2]).side
     else:

@@ -1,4 +1,4 @@
-"""The shards of a campaign: some hundred operations each, from a seed of its own; and the shrinking of differences."""
+"""The shards of a campaign: some hundred operations each, from their own seed; and the shrinking of differences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Stretch(NamedTuple):
         return f"operations {first} to {first + self.operations - 1} of seed {self.seed}"
 
     def run(self, kept: Kept) -> Tally:
-        """Do them, on both sides."""
+        """Run them on both sides."""
         with self.plan.reference(kept) as reference:
             campaign = Campaign(self.plan.kernel, f"{self.seed}/{self.number}", reference)
             sightings = []

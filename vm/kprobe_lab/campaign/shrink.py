@@ -24,7 +24,7 @@ __all__ = ["shrink"]
 
 Item = TypeVar("Item")
 _TOKENS = re.compile(rb"\n|[^ \n]+|.", re.DOTALL)
-_KEPT = 1 << 16  # a part is dropped at 0, the simplest number; at nearly every other first guess all are kept
+_KEPT = 1 << 16  # 0, the simplest number, drops a part; nearly every other first guess keeps them all
 _RUNS = 16  # parts, or runs of parts, to try at a time: hypothesis is slow with long tuples
 _BYTEWISE = 80  # data up to this length is also cut within words
 
@@ -80,7 +80,7 @@ def _with_less_written(handle: Handle, index: int, differs: Callable[[Handle], b
 
 
 def _is_needed(operation: Operation) -> bool:
-    """True for what keeps others' hits out of a trace, and for the oracle's own."""
+    """True for parts that keep other tasks' hits out of a trace, and for the oracle's."""
     if not isinstance(operation, Write | Make):
         return operation == WIPE
     if isinstance(operation, Write) and (operation.data in OURS or b":zz_" in operation.data):

@@ -99,14 +99,14 @@ def _confirmation(answers: Confirmed) -> Iterator[str]:
 
 
 def _json(asked: str, answers: Sequence[Answered], changes: Sequence[Change], guests: Sequence[Confirmed]) -> str:
-    whole: dict[str, Any] = {
+    report: dict[str, Any] = {
         "operation": asked,
         "answers": [{"release": one.release, "answer": one.response.json()} for one in answers],
         "changes": [{"before": before.release, "after": after.release} for before, after in changes],
     }
     if guests:
-        whole["guests"] = [{"release": one.release, "same": one.simulated == one.guest} for one in guests]
-    return json.dumps(whole, indent=1)
+        report["guests"] = [{"release": one.release, "same": one.simulated == one.guest} for one in guests]
+    return json.dumps(report, indent=1)
 
 
 # ---- the command ----

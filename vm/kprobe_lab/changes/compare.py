@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
     """Add the verb `compare` to the command."""
     verb = verbs.add_parser(
         "compare",
-        help="say what changed in the tracefs between two kernels, as their answers tell",
+        help="say what changed in the tracefs between two kernels, by their answers",
         epilog=USAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -37,20 +37,20 @@ def add_parser(verbs: Any) -> None:
 def comparison(before: str, after: str, progress: Progress) -> Comparison:
     """Compare two kernels; raise `ValueError` if one of them isn't there, and what starting a guest raises."""
     with ExitStack() as open_until_here:
-        one, other = (open_until_here.enter_context(opened(spec_of(kernel), progress)) for kernel in (before, after))
-        return compared(one, other, progress)
+        old, new = (open_until_here.enter_context(opened(spec_of(kernel), progress)) for kernel in (before, after))
+        return compared(old, new, progress)
 
 
 def _compare(options: argparse.Namespace) -> int:
     try:
-        found = comparison(options.before, options.after, options.progress)
+        result = comparison(options.before, options.after, options.progress)
     except (ValueError, LookupError) as error:
         say(f"kprobe-vm compare: {error}")
         return 2
     if options.format == "json":
-        print(compare_text.as_json(found))
+        print(compare_text.as_json(result))
     elif options.format == "markdown":
-        print("\n".join([*compare_text.markdown(found), *compare_text.sources([found])]))
+        print("\n".join([*compare_text.markdown(result), *compare_text.sources([result])]))
     else:
-        print("\n".join(compare_text.text(found)))
-    return int(bool(found.alike or found.unseen))
+        print("\n".join(compare_text.text(result)))
+    return int(bool(result.alike or result.unseen))

@@ -41,7 +41,7 @@ def text(comparison: Comparison) -> Iterator[str]:
     for change in comparison.unseen:
         yield ""
         yield _question(change)
-        yield from (f"  {sign} {said}" for sign, said in zip("-+", change.answers, strict=True))
+        yield from (f"  {sign} {answer}" for sign, answer in zip("-+", change.answers, strict=True))
         yield f"  {change.name}: {change.source}"
 
 
@@ -60,10 +60,10 @@ def _question(change: RowChange) -> str:
 
 def as_json(comparison: Comparison) -> str:
     """Return all of it as JSON."""
-    found = [_contrast(contrast, group) for group in comparison.alike for contrast in group.contrasts]
+    differences = [_contrast(contrast, group) for group in comparison.alike for contrast in group.contrasts]
     unseen = [{**change._asdict(), "operation": as_shell(change.steps)} for change in comparison.unseen]
-    whole = {"before": comparison.before, "after": comparison.after, "asked": comparison.asked}
-    return json.dumps({**whole, "differences": found, "rows": unseen}, indent=1)
+    heading = {"before": comparison.before, "after": comparison.after, "asked": comparison.asked}
+    return json.dumps({**heading, "differences": differences, "rows": unseen}, indent=1)
 
 
 def _contrast(contrast: Contrast, group: Alike) -> dict[str, Any]:

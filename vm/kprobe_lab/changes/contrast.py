@@ -35,12 +35,12 @@ class Contrast(NamedTuple):
         """Return what similar differences share: their first row, or else the words that differ."""
         if self.rows:
             return self.rows[:1]
-        said = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
-        for number, one in enumerate(said):
-            if one[0] and one[1:] == () and one != said[1 - number]:
-                return (self.section, number, one)  # one of them refuses without a message, whatever the other says
-        if said[0] != said[1]:
-            return (self.section, *said)
+        refusals = [(one.errno, *(fault.message for fault in one.faults)) for one in (self.before, self.after)]
+        for number, one in enumerate(refusals):
+            if one[0] and one[1:] == () and one != refusals[1 - number]:
+                return (self.section, number, one)  # one of them refuses without a message
+        if refusals[0] != refusals[1]:
+            return (self.section, *refusals)
         if self.operation.startswith("cat events/syscalls/"):
             return (self.section, "syscalls")
         lines = [line for line in changed_lines(self.before, self.after) if line[0] in "+-"]
@@ -80,12 +80,12 @@ def compared(before: NamedSide, after: NamedSide, progress: Progress) -> Compari
     opening = next((name for name in OPENING if all(side.takes_probe(name) for side in sides)), OPENING[0])
     probings = [*corpus(opening), *of_files(*tracefs)]
     progress(f"asking {before.release} and {after.release}: {len(probings)} operations")
-    found = [one for probing in probings if (one := _contrast(before, after, probing)) is not None]
+    contrasts = [one for probing in probings if (one := _contrast(before, after, probing)) is not None]
     changes = row_changes(values_of(before), values_of(after), opening)
-    found = list(_with_rows(found, before, after, changes, progress))
-    seen = {row for contrast in found for row in contrast[0].rows}
+    contrasts = list(_with_rows(contrasts, before, after, changes, progress))
+    seen = {row for contrast in contrasts for row in contrast[0].rows}
     unseen = tuple(change for change in changes if change.name not in seen)
-    return Comparison(before.release, after.release, len(probings), tuple(_together(found, changes)), unseen)
+    return Comparison(before.release, after.release, len(probings), tuple(_together(contrasts, changes)), unseen)
 
 
 def _contrast(before: NamedSide, after: NamedSide, probing: Probing) -> tuple[Contrast, Probing] | None:
@@ -96,22 +96,22 @@ def _contrast(before: NamedSide, after: NamedSide, probing: Probing) -> tuple[Co
 
 
 def _with_rows(
-    found: Sequence[tuple[Contrast, Probing]],
+    contrasts: Sequence[tuple[Contrast, Probing]],
     before: NamedSide,
     after: NamedSide,
     changes: Sequence[RowChange],
     progress: Progress,
 ) -> Iterator[tuple[Contrast, Probing]]:
-    pairs = [(contrast.before, contrast.after) for contrast, _ in found]
-    rows = reasons(before, after, changes, [probing.steps for _, probing in found], pairs, progress)
-    for (contrast, probing), names in zip(found, rows, strict=True):
+    pairs = [(contrast.before, contrast.after) for contrast, _ in contrasts]
+    rows = reasons(before, after, changes, [probing.steps for _, probing in contrasts], pairs, progress)
+    for (contrast, probing), names in zip(contrasts, rows, strict=True):
         yield contrast._replace(rows=tuple(names)), probing
 
 
-def _together(found: Sequence[tuple[Contrast, Probing]], changes: Sequence[RowChange]) -> Iterator[Alike]:
+def _together(contrasts: Sequence[tuple[Contrast, Probing]], changes: Sequence[RowChange]) -> Iterator[Alike]:
     """Group similar differences, in the order in which each kind first came."""
     kinds: dict[tuple[object, ...], list[Contrast]] = {}
-    for contrast, _ in found:
+    for contrast, _ in contrasts:
         kinds.setdefault(contrast.kind(), []).append(contrast)
     for group in kinds.values():
         group.sort(key=Contrast.weight)

@@ -75,7 +75,7 @@ def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
         kernel = side.tracefs.kernel
         named = NamedSide(side, kernel.release, argument, kernel.profile.version, True)
     elif kind == "vm":
-        from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm], which simulators don't
+        from kprobe_lab.operations.quiet import quiet_guest  # needs the extra [vm], which simulators don't
 
         side = quiet_guest(argument, progress=progress).side
         machine = side.tracefs.machine

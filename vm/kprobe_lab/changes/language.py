@@ -136,12 +136,12 @@ class _Reader:
 
     def _words(self) -> Iterator[str]:
         """Return words, each with a mark before it, and operators without one."""
-        for found in _WORD.finditer(self._line):
-            text = found[0]
-            if found["word"]:
+        for match in _WORD.finditer(self._line):
+            text = match[0]
+            if match["word"]:
                 yield "w" + self._unquoted(text)
             elif text in ("'", '"', "\\"):
-                raise BadOperation(f"{text} at column {found.start() + 1} has no end")
+                raise BadOperation(f"{text} at column {match.start() + 1} has no end")
             elif text == "\n" or not text.isspace():
                 yield text
 
@@ -182,15 +182,15 @@ class _Reader:
         return "" if path == "." else path
 
     def _echo(self, words: list[str]) -> Step:
-        place = next((place for place, word in enumerate(words) if word[0] != "w"), len(words))
-        said, rest = [word[1:] for word in words[:place]], words[place:]
+        end = next((end for end, word in enumerate(words) if word[0] != "w"), len(words))
+        texts, redirection = [word[1:] for word in words[:end]], words[end:]
         newline = "\n"
-        if said and said[0] == "-n":
-            said, newline = said[1:], ""
-        elif said and re.fullmatch("-[eE]+", said[0]):
-            raise BadOperation(f"echo {said[0]} isn't known here: without it backslashes stay as they are")
-        path, flags = self._target(rest)
-        return Write(path, (" ".join(said) + newline).encode("latin-1", "surrogateescape"), flags)
+        if texts and texts[0] == "-n":
+            texts, newline = texts[1:], ""
+        elif texts and re.fullmatch("-[eE]+", texts[0]):
+            raise BadOperation(f"echo {texts[0]} isn't known here: without it backslashes stay as they are")
+        path, flags = self._target(redirection)
+        return Write(path, (" ".join(texts) + newline).encode("latin-1", "surrogateescape"), flags)
 
     def _target(self, redirection: list[str]) -> tuple[str, int]:
         """Return the file that an echo writes to, and how it opens it."""

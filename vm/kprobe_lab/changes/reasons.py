@@ -46,9 +46,9 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any], opening: st
             continue
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
-            said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
+            given = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
             steps = tuple([step.replace("<open>", opening) for step in row.steps])
-            changes.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
+            changes.append(RowChange(row.name, row.source, pair, steps, (given[0], given[1])))
     return changes
 
 
@@ -73,7 +73,7 @@ def reasons(
 
     Each row is changed on one side at a time.  A build that can't be simulated is left out.
     """
-    found: list[list[str]] = [[] for _ in differing]
+    rows: list[list[str]] = [[] for _ in differing]
     for change in changes:
         progress(f"which answers depend on {change.name}")
         for number, kernel in enumerate((before, after)):
@@ -81,11 +81,11 @@ def reasons(
                 other = _Altered(kernel, {change.name: change.values[1 - number]})
             except ValueError:  # there is no simulator of that guest
                 continue
-            for place, (steps, pair) in enumerate(zip(differing, answers, strict=True)):
-                if change.name not in found[place] and other.answer(steps) != pair[number]:
-                    found[place].append(change.name)
+            for index, (steps, pair) in enumerate(zip(differing, answers, strict=True)):
+                if change.name not in rows[index] and other.answer(steps) != pair[number]:
+                    rows[index].append(change.name)
             other.side.close()
-    return found
+    return rows
 
 
 class _Altered:

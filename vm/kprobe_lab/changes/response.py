@@ -26,7 +26,7 @@ _MOST = 4  # events whose format is shown
 
 
 class Fault(NamedTuple):
-    """An entry of error_log: what it says, of which command, and the caret's column in that, from 0."""
+    """An entry of error_log: its message, the command, and the caret's column in that, from 0."""
 
     message: str
     command: str
@@ -150,8 +150,8 @@ def _read(side: Side, path: str) -> str | None:
 
 
 def _log_of(path: str) -> str:
-    found = re.match("instances/[^/]+/", path)
-    return f"{found[0] if found else ''}error_log"
+    match = re.match("instances/[^/]+/", path)
+    return f"{match[0] if match else ''}error_log"
 
 
 def _faults(log: str) -> Iterator[Fault]:

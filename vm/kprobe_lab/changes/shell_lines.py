@@ -25,11 +25,11 @@ def as_shell(question: tuple[str, ...]) -> str:
     """Return the steps of a question as a line for a shell in the tracefs, "" if a shell can't express them."""
     lines = [f"mkdir {_INSTANCE}"] if any(" @" in step for step in question) else []
     for step in question:
-        verb, _, rest = step.removeprefix("? ").partition(" ")
+        verb, _, words = step.removeprefix("? ").partition(" ")
         made = _MADE.get(verb)
-        if made is None or not rest or _PLACE.search(rest):
+        if made is None or not words or _PLACE.search(words):
             return ""
-        lines.append(made(rest.replace("@", _INSTANCE, 1) if re.match(r"(?:[rwn]+ )?@", rest) else rest))
+        lines.append(made(words.replace("@", _INSTANCE, 1) if re.match(r"(?:[rwn]+ )?@", words) else words))
     return "; ".join(lines)
 
 

@@ -76,10 +76,10 @@ class Buffers:
         return self._looked_at(prefix, plain)
 
     def _option(self, plain: bool) -> str:
-        wanted = self._random.choice(_OPTIONS)
+        option = self._random.choice(_OPTIONS)
         if plain:
-            return "nocontext-info" if wanted in ("context-info", "bin", "hex") else wanted
-        return "sym-addr" if wanted in ("raw", "hex", "bin", "context-info") else wanted
+            return "nocontext-info" if option in ("context-info", "bin", "hex") else option
+        return "sym-addr" if option in ("raw", "hex", "bin", "context-info") else option
 
     def _raw_mark(self, prefix: str, plain: bool) -> Operation:
         if plain:  # such a mark ends with old contents of the buffer

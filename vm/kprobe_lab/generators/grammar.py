@@ -128,13 +128,13 @@ class Definitions:
         random = self._random
         roll = random.random()
         if roll < 0.35:
-            place = self._pick(KNOWN, len(KNOWN))
+            symbol = self._pick(KNOWN, len(KNOWN))
         elif roll < 0.6:
-            place = random.choice(self._symbols.text)[0]
+            symbol = random.choice(self._symbols.text)[0]
         elif roll < 0.65:
-            place = random.choice(self._symbols.data)[0]
+            symbol = random.choice(self._symbols.data)[0]
         elif roll < 0.75:
-            place = random.choice(ODD)
+            symbol = random.choice(ODD)
         elif roll < 0.85:
             return random.choice(NUMBERS)
         else:
@@ -143,12 +143,12 @@ class Definitions:
             return f"{address}" if random.random() < 0.2 else f"0x{address:x}"
         roll = random.random()
         if roll < 0.2:
-            place += f"+{random.choice((4, 5, 9, 11, 20, random.randrange(200), random.randrange(4000)))}"
+            symbol += f"+{random.choice((4, 5, 9, 11, 20, random.randrange(200), random.randrange(4000)))}"
         elif roll < 0.3:
-            place += random.choice(OFFSETS)
+            symbol += random.choice(OFFSETS)
         if random.random() < 0.05:
-            place += random.choice(("%return", "%return", "%ret", "%", "%return+0", "%returnx"))
-        return place
+            symbol += random.choice(("%return", "%return", "%ret", "%", "%return+0", "%returnx"))
+        return symbol
 
     def expression(self, depth: int = 0) -> str:
         """Return an expression without its type."""

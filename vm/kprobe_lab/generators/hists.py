@@ -98,12 +98,7 @@ _ACTIONS = (
         "onmax($x).save(a1",
         "onmax()",
     ),
-    *(
-        "onmatch(g.a).s1($nosuch)",
-        "onmatch(g.b).trace(nosuch,$x)",
-        "onmatch($x).s1(a1)",
-        "onnosuch",
-    ),
+    *("onmatch(g.a).s1($nosuch)", "onmatch(g.b).trace(nosuch,$x)", "onmatch($x).s1(a1)", "onnosuch"),
     *(
         "onmatch(g.a).s1(s)",
         "onmatch(g.a).s3(s)",
@@ -220,11 +215,11 @@ class Hists:
         read = Read(f"{event}/{random.choice(('trigger', 'trigger', 'hist'))}")
         return [write, read, Read(f"{prefix}error_log")] if random.random() < 0.3 else [write, read]
 
-    def _fields(self, own: Sequence[str], counts: Sequence[int], modifiers: int) -> list[str]:
+    def _fields(self, fields: Sequence[str], counts: Sequence[int], modifiers: int) -> list[str]:
         random = self._random
-        fields = []
+        chosen = []
         for _ in range(random.choice(counts)):
-            field = random.choice(own) if random.random() < 0.85 else self._pick(_FIELDS, 4, 0.8)
+            field = random.choice(fields) if random.random() < 0.85 else self._pick(_FIELDS, 4, 0.8)
             # pids and times in other bases, or in sums, differ between machines
             plain = field.startswith(("common_pid", "common_timestamp"))
             usual = modifiers if field in ("a0", "a1", "a2") else 4
@@ -235,11 +230,11 @@ class Hists:
                 modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
             if modifier == ".stacktrace" or field == "stacktrace":
                 modifier = ""  # 6.16 to 7.1 take any field for a call chain, and oops at a hit
-            fields.append(field + modifier)
-        return fields
+            chosen.append(field + modifier)
+        return chosen
 
-    def _keys(self, own: Sequence[str]) -> list[str]:
-        keys = self._fields(own, (1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4), 8)
+    def _keys(self, fields: Sequence[str]) -> list[str]:
+        keys = self._fields(fields, (1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4), 8)
         if not self._ways.keys_hashed or len(keys) == 1:
             return keys
         return [key for key in keys if not key.startswith("common_pid")] or ["a0"]  # its hash differs with the machine
@@ -264,27 +259,27 @@ class Hists:
         return (text + random.choice(("", "", "\n", " "))).encode("latin-1")
 
     @staticmethod
-    def _with_known(text: str, own: Sequence[str]) -> str:
+    def _with_known(text: str, fields: Sequence[str]) -> str:
         """Return a trigger whose variables are of fields that the event has."""
-        known = {*own, *_COMMON_VALUES, *(f"-({name})" for name in own)} - {"s", "arr"}
-        known |= {f"{one}{sign}{other}" for one in known & {*own} for sign in "+-" for other in known & {*own}}
+        known = {*fields, *_COMMON_VALUES, *(f"-({name})" for name in fields)} - {"s", "arr"}
+        known |= {f"{one}{sign}{other}" for one in known & {*fields} for sign in "+-" for other in known & {*fields}}
         parts = text.split(":")
-        for place, part in enumerate(parts):
+        for index, part in enumerate(parts):
             head, equals, _ = part.partition("=")
             if equals and head not in _KNOWN_HEADS:
                 assigned = [one.partition("=") for one in part.split(",")]
-                parts[place] = ",".join(f"{name}={value if value in known else 'a0'}" for name, _, value in assigned)
+                parts[index] = ",".join(f"{name}={value if value in known else 'a0'}" for name, _, value in assigned)
         return ":".join(parts)
 
-    def _line(self, own: Sequence[str]) -> str:
+    def _line(self, fields: Sequence[str]) -> str:
         random = self._random
-        keys = self._keys(own)
+        keys = self._keys(fields)
         parts = [f"{self._pick(('keys', 'key', 'Keys', 'keyss'), 2, 0.98)}={','.join(keys)}"]
         if random.random() < 0.4:
-            values = ",".join(self._fields(own, (1, 1, 1, 1, 2, 2, 2, 3), 5))
+            values = ",".join(self._fields(fields, (1, 1, 1, 1, 2, 2, 2, 3), 5))
             parts.append(f"{self._pick(('vals', 'values', 'val', 'value'), 3, 0.98)}={values}")
         if random.random() < 0.4:
-            parts.append(self._assignments(own))
+            parts.append(self._assignments(fields))
         if random.random() < 0.3:
             known = random.choice(keys).partition(".")[0] + random.choice(("", ".descending", ",hitcount"))
             parts.append(f"sort={known if random.random() < 0.6 else self._pick(_SORTS, 10)}")
@@ -302,13 +297,13 @@ class Hists:
             random.shuffle(parts)
         return ":".join([self._pick(("hist", "hist", "hist ", "hists"), 2, 0.99), *parts])
 
-    def _assignments(self, own: Sequence[str]) -> str:
+    def _assignments(self, fields: Sequence[str]) -> str:
         random = self._random
         names = random.sample(_VARIABLES[:4], random.choice((1, 1, 1, 2, 3)))
         if random.random() < 0.06:
             names = [random.choice(_VARIABLES) for _ in range(random.choice((1, 2, 17)))]
-        plain = [text for text in _EXPRESSIONS[:14] if "a1" not in text or "a1" in own]
-        plain = [text for text in plain if "a2" not in text or "a2" in own]
+        plain = [text for text in _EXPRESSIONS[:14] if "a1" not in text or "a1" in fields]
+        plain = [text for text in plain if "a2" not in text or "a2" in fields]
         assigned = [self._assigned(name, self._pick((*plain, *_EXPRESSIONS), len(plain), 0.85)) for name in names]
         return random.choice((",", ":")).join(assigned)
 
@@ -318,7 +313,7 @@ class Hists:
             parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
             parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
         action = self._pick(_ACTIONS, 13, 0.8)
-        if "onmax" in action:  # which of two strings has the higher address is chance
+        if "onmax" in action:  # chance decides which of two strings has the higher address
             parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
         return [*parts, action]
 

@@ -139,20 +139,7 @@ _FIELDS = (
     *("__data_loc char[] s", "unsigned  long q", "u64 x u64 y", "char x[08]", "char x[0x10]", "char x]", "int a-b", ""),
 )
 _NAMES = ("g/a", "g/b", "my/c", "g/f", "my/a", "g/k", "g/r", "synthetic/s1")
-_ODD_NAMES = (
-    "a",
-    "",
-    "g/",
-    "/a",
-    "g/1x",
-    "1g/a",
-    "g.a",
-    "g-h/a",
-    "g/" + "x" * 64,
-    "g/a b",
-    "my/a/b",
-    "é",
-)
+_ODD_NAMES = ("a", "", "g/", "/a", "g/1x", "1g/a", "g.a", "g-h/a", "g/" + "x" * 64, "g/a b", "my/a/b", "é")
 _SYNTHETIC = ("s1", "s2", "s1", "e", "1x", "", "a-b", "synthetic/s1", "x/s1", "s1/", "x" * 64, "sched_switch")
 _DELETES = (
     "-:{0}",
@@ -260,10 +247,10 @@ class Kinds:
             text += f"{self._pick(_TRACEPOINTS, 3)} {' '.join(self._some(_TRACEPOINT_ARGUMENTS, 6))}"
         else:
             head = self._head(random.choice(("p", "p", "p", "r", "r", "p1", "r1", "px", "P")))
-            place = self._pick(_FILES, 4) + self._pick(_OFFSETS, 7)
-            text = f"{head} {place} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
-        place = text.partition(" ")[2]
-        if not any(quiet in place for quiet in _QUIET):
+            point = self._pick(_FILES, 4) + self._pick(_OFFSETS, 7)
+            text = f"{head} {point} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
+        point = text.partition(" ")[2]
+        if not any(quiet in point for quiet in _QUIET):
             text = text.replace(":g/", f":{_SILENT}/").replace(":my/", f":{_SILENT}/")
         return self._definitions.mutated(text) if random.random() < 0.08 else text.rstrip(" ")
 

@@ -23,9 +23,7 @@ class Pids:
     def case(self) -> list[Operation]:
         """Return lists of pids written, and calls and forks that they are about."""
         random = self._random
-        operations: list[Operation] = [
-            Write("kprobe_events", b"p:g/a ksys_fadvise64_64 a0=%si\np:g/f kernel_clone"),
-        ]
+        operations: list[Operation] = [Write("kprobe_events", b"p:g/a ksys_fadvise64_64 a0=%si\np:g/f kernel_clone")]
         prefix = ""
         if random.random() < 0.3:
             prefix = "instances/i1/"
@@ -33,7 +31,7 @@ class Pids:
         for name in ("a", "f"):
             operations.append(Write(f"{prefix}events/g/{name}/filter", b"common_pid == " + PID))
         operations.append(Write(f"{prefix}events/g/enable", b"1"))
-        followed = random.random() < 0.3  # then a list has children that have ended, until they are freed
+        followed = random.random() < 0.3  # if so, a list keeps ended children until they are freed
         for _ in range(random.randrange(2, 10)):
             roll = random.random()
             if roll < 0.35:

@@ -31,10 +31,10 @@ class Traces:
         lines = []
         for number in range(random.choice((4, 8, 16))):
             kind = random.choice("pppr")
-            place = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
-            words = [f"{kind}:g/e{number}", place]
+            point = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
+            words = [f"{kind}:g/e{number}", point]
             for index in range(random.choice((1, 2, 3, 6))):
-                words.append(f"f{index}={self._fetched(kind, place, faults=not refiltered)}")
+                words.append(f"f{index}={self._fetched(kind, point, faults=not refiltered)}")
             lines.append(" ".join(words).encode())
         operations.append(Write("kprobe_events", b"\n".join(lines)))
         operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
@@ -67,7 +67,7 @@ class Traces:
         body = b"".join(random.choice(texts) + b"\0" for _ in range(12))
         return (head + body + random.randbytes(1700))[:1790] + b"\0\0"
 
-    def _fetched(self, kind: str, place: str, *, faults: bool) -> str:
+    def _fetched(self, kind: str, point: str, *, faults: bool) -> str:
         random = self._random
         offset = random.choice((0, 8, 16, 24, 64, 70, 100, random.randrange(600)))
         kinds = random.choice(("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64"))
@@ -88,7 +88,7 @@ class Traces:
             choices += [f"@{MEMORY + offset}:string", f"@{MEMORY + offset}:{kinds}", '\\"imm":string']
             return random.choice(choices)
         register = random.choice(("%di", "%si", "%dx", "%cx", "$arg1", "$arg2", "$arg3", "$arg4"))
-        if place.endswith("+5"):
+        if point.endswith("+5"):
             register = random.choice(("%di", "%si", "%dx", "%cx"))
         if faults and random.random() < 0.1:  # a number that can't be read shows old contents
             return random.choice(

@@ -181,36 +181,12 @@ KINDS = (
     ),
     *("", "x", "p-", "r4294967297", "r" + "0" * 64 + "1", "r+1", "s", "t", "f", "u", "pp", "rr", "p%", "r1%"),
 )
-SWITCHES = (
-    b"1",
-    b"0",
-    b"1\n",
-    b"0\n",
-    b"2",
-    b"",
-    b"x",
-    b" 1",
-    b"1 ",
-    b"01",
-    b"+1",
-    b"-1",
-    b"1\0",
-    b"1\n\n",
-    b"1" * 30,
-)
+SWITCHES = (b"1", b"0", b"1\n", b"0\n", b"2", b"", b"x", b" 1", b"1 ", b"01", b"+1", b"-1", b"1\0", b"1\n\n", b"1" * 30)
 OPTIONS = (
     *("sym-offset", "sym-addr", "stacktrace", "overwrite", "markers", "irq-info", "context-info", "record-cmd"),
     *("record-tgid", "annotate", "pause-on-trace", "event-fork", "hash-ptr", "disable_on_free", "function-fork"),
     *("test_nop_accept", "test_nop_refuse", "userstacktrace", "sym-userobj", "print-parent", "display-graph", "nosuch"),
-    *(
-        "trace_printk",
-        "printk-msg-only",
-        "block",
-        "verbose",
-        "latency-format",
-        "function-trace",
-        "",
-    ),
+    *("trace_printk", "printk-msg-only", "block", "verbose", "latency-format", "function-trace", ""),
 )
 CONTROL_FILES = (
     *("trace_clock", "tracing_on", "buffer_size_kb", "buffer_total_size_kb", "set_event_pid", "set_event_notrace_pid"),

@@ -19,7 +19,7 @@ __all__ = [
     "Trigger",
 ]
 
-# The event that filters and triggers are tried on: on a function that nothing calls meanwhile.
+# The event that filters and triggers are tried on: on a function that nothing calls.
 FIXED = "p:matrix/f ksys_readahead dfd=%di:s32 path=+0(%si):string bytes=+0(%si):u8[4] how=%dx:x64"
 
 

@@ -83,14 +83,14 @@ def beside(answered: Mapping[int, Column]) -> list[Column]:
     ordered = [answered[number] for number in sorted(answered)]
     kernels = [column for column in ordered if not column.is_simulator]
     left = [column for column in ordered if column.is_simulator]
-    found = {}
+    simulators = {}
     for same in (_of_release, _of_series):
         for column in kernels:
-            like = None if column in found else next((one for one in left if same(one, column)), None)
+            like = None if column in simulators else next((one for one in left if same(one, column)), None)
             if like is not None:
                 left.remove(like)
-                found[column] = column._replace(simulated=like.answers)
-    shown = [found.get(column, column) for column in kernels]
+                simulators[column] = column._replace(simulated=like.answers)
+    shown = [simulators.get(column, column) for column in kernels]
     return [*_told_apart(shown), *(one._replace(name=f"simulator {one.name}") for one in _told_apart(left))]
 
 
@@ -110,14 +110,14 @@ def _told_apart(columns: Sequence[Column]) -> list[Column]:
 
 def _offered_simulators(kernels: Sequence[str]) -> list[str]:
     """Return the specs of the simulators that exist for kernels."""
-    found = []
+    specs = []
     for kernel in kernels:
         try:
             open_simulator(kernel).close()
         except (ValueError, LookupError):
             continue
-        found.append(f"sim:{kernel}")
-    return found
+        specs.append(f"sim:{kernel}")
+    return specs
 
 
 # ---- the command ----
@@ -175,18 +175,18 @@ def _matrix(options: argparse.Namespace) -> int:
         return 2
     if options.scheduler:
         kernels = [_locked(series) for series in kernels]
-    found = _answered(options, kernels, questions(kernels, simulators))
+    measured = _answered(options, kernels, questions(kernels, simulators))
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, page in (("kernels.md", markdown(found)), ("kernels.html", html(found))):
+    for name, page in (("kernels.md", markdown(measured)), ("kernels.html", html(measured))):
         (options.out / name).write_text(page, encoding="utf-8")
         options.progress(f"written: {options.out / name}")
-    _print(found)
+    _print(measured)
     return 0
 
 
 def _answered(options: argparse.Namespace, kernels: Sequence[str], shards: Sequence[Question]) -> list[Column]:
     """Return the columns of all questions; if one fails, print the others and raise the reason."""
-    found: dict[int, Column] = {}
+    columns: dict[int, Column] = {}
     failed: Ended | None = None
     with closing(chosen(options, partial(lacking_for_guests, tuple(kernels)))) as scheduler:
         try:
@@ -194,14 +194,14 @@ def _answered(options: argparse.Namespace, kernels: Sequence[str], shards: Seque
                 if end.fault:
                     failed = end
                     continue
-                found[end.number] = end.result
-                options.progress(f"{len(found)} of {len(shards)} answered")
+                columns[end.number] = end.result
+                options.progress(f"{len(columns)} of {len(shards)} answered")
             if failed is not None:
                 raise ShardFailed(failed.fault, failed.status)
         except (KeyboardInterrupt, MachineError):
-            _print(beside(found))
+            _print(beside(columns))
             raise
-    return beside(found)
+    return beside(columns)
 
 
 def _print(columns: Sequence[Column]) -> None:

@@ -139,8 +139,8 @@ def _do(tracefs: Any, act: Act, fixed: str) -> Answer:
             return _of_fixed(tracefs, fixed, "trigger", text)
         case Says(path, pattern):
             matches = re.finditer(pattern, tracefs.read(path).decode())
-            found = [line.strip() for match in matches for line in match[0].strip().split("\n")]
-            return Answer("ok", "\n".join(found)) if found else Answer("absent")
+            texts = [line.strip() for match in matches for line in match[0].strip().split("\n")]
+            return Answer("ok", "\n".join(texts)) if texts else Answer("absent")
         case Exists(path):
             return Answer("ok" if tracefs.exists(path) else "absent")
         case Option(name):
@@ -178,11 +178,11 @@ def _refusal(tracefs: Any, error: OSError) -> Answer:
     starts = [index for index, line in enumerate(lines) if _LOGGED.match(line)]
     if not starts:
         return Answer("refused", "", name)
-    first, *rest = lines[starts[-1] :]
+    first, *following = lines[starts[-1] :]
     logged = _LOGGED.match(first)
     assert logged is not None
-    column = len(rest[-1]) - 1 - len("  Command: ") if rest and rest[-1].strip() == "^" else -1
-    command = "\n".join(rest[:-1] if column >= 0 else rest).removeprefix("  Command: ")
+    column = len(following[-1]) - 1 - len("  Command: ") if following and following[-1].strip() == "^" else -1
+    command = "\n".join(following[:-1] if column >= 0 else following).removeprefix("  Command: ")
     return Answer("refused", f"{logged[1]}: {logged[2]}", name, command, column)
 
 

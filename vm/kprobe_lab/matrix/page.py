@@ -7,18 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from kprobe_lab.matrix.features import (
-    FIXED,
-    SECTIONS,
-    Define,
-    Exists,
-    Feature,
-    Filter,
-    Format,
-    Option,
-    Says,
-    Trigger,
-)
+from kprobe_lab.matrix.features import FIXED, SECTIONS, Define, Exists, Feature, Filter, Format, Option, Says, Trigger
 from kprobe_lab.matrix.measure import Answer, Column
 
 __all__ = ["html", "markdown"]
@@ -33,11 +22,7 @@ LONGEST_ASKED = 90  # and of what was asked
 
 LEGEND = (
     ("✓", "ok", "taken; below it what the kernel then lists"),
-    (
-        "✗",
-        "refused",
-        "refused: the errno, then what error_log says, with its caret; no more than the errno if it is silent",
-    ),
+    ("✗", "refused", "refused: the errno, then what error_log says, with its caret; the errno alone if it is silent"),
     ("–", "absent", "not there"),
     ("≠", "differs", "the simulator of the series that is named answers otherwise, as shown; ! is a fault of its own"),
 )
@@ -165,7 +150,7 @@ def _measured_on(columns: Sequence[Column]) -> str:
 
 def _intention() -> list[str]:
     return [
-        "Each row was done on each kernel, in a guest of its own, and what the kernel answered is what stands here: "
+        "Each row was tried on each kernel, in its own guest, and shows the kernel's answers: "
         "Debian's cloud kernels for x86-64. A feature may come and go with a point release, and "
         "what is a module in one kernel may be built into another.",
         "Filters and triggers are those of the event",
@@ -232,8 +217,8 @@ def html(columns: Sequence[Column]) -> str:
             shown &= classes
             what = f"<b>{escape(row.what)}</b>" if row.what else ""
             asked = escape(_asked(row)).replace("\n", "<br>")
-            said = "".join(_cell_html(cell, row) for cell in cells)
-            inside.append(f'<tr class="{_words(classes)}"><th scope=row>{what}<code>{asked}</code></th>{said}</tr>')
+            data = "".join(_cell_html(cell, row) for cell in cells)
+            inside.append(f'<tr class="{_words(classes)}"><th scope=row>{what}<code>{asked}</code></th>{data}</tr>')
         head = f'<th colspan="{len(columns) + 1}">{escape(title)}</th>'
         body += [f'<tr class="{_words({"section"} | shown)}" id="{_anchor(title)}">{head}</tr>', *inside]
     legend = "".join(f'<dt class="{name}">{sign}</dt><dd>{text}</dd>' for sign, name, text in LEGEND)

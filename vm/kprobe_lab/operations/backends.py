@@ -1,6 +1,6 @@
 """The backends of a comparison: a spec comes in, an open simulator or guest goes out.
 
-Both packages are imported when a backend is opened, as that takes time which other verbs of `kprobe-vm` don't need.
+Both packages are imported when a backend is opened, as that takes time that other verbs of `kprobe-vm` don't need.
 """
 
 from __future__ import annotations

@@ -98,15 +98,15 @@ class Call(NamedTuple):
 class Hit(NamedTuple):
     """What an oracle observed of one call: registers and memory by address, the return addresses, the result.
 
-    `whole`: all of the memory could be read; otherwise the events show unknown numbers.  `returned` are the registers
-    at the return.
+    `is_complete`: all of the memory could be read; otherwise the events show unknown numbers.  `returned` are the
+    registers at the return.
     """
 
     registers: dict[str, int]
     memory: dict[int, bytes]
     chain: tuple[int, ...]
     returns: int
-    whole: bool = True
+    is_complete: bool = True
     returned: dict[str, int] = {}
 
 
@@ -175,13 +175,13 @@ def _write(tracefs: Any, path: str, data: bytes, flags: int) -> int:
 
 
 def _read(tracefs: Any, path: str) -> bytes:
-    whole = b""
+    content = b""
     with tracefs.open(path, os.O_RDONLY | os.O_NONBLOCK) as file:
         if path.endswith("/stats"):
             return bytes(file.read(_CHUNK))  # each read generates it anew, and it may have grown by a digit
-        while len(whole) < _MOST and (chunk := file.read(_CHUNK)):
-            whole += chunk
-    return whole
+        while len(content) < _MOST and (chunk := file.read(_CHUNK)):
+            content += chunk
+    return content
 
 
 def _call(workload: Any, name: str, arguments: tuple[Any, ...]) -> int:

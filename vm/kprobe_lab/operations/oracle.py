@@ -118,22 +118,22 @@ class Oracle:
         room = min(8 * STACK_WORDS, STACK_SIZE - pointer % STACK_SIZE)
         memory = {pointer: data[at : at + room]}
         at += 8 * STACK_WORDS
-        found: dict[str, int] = {}
-        whole = True
+        pointers: dict[str, int] = {}
+        is_complete = True
         for path, depth in _steps(paths):
             block = data[at : at + 8 * WORDS]
             location = int.from_bytes(data[at + 8 * WORDS : at + 8 * WORDS + 4], "little")
             at += 8 * WORDS + 4
-            base = registers[path.register] if depth == 1 else found.get(path.text(depth - 1))
+            base = registers[path.register] if depth == 1 else pointers.get(path.text(depth - 1))
             if base is None or not location >> 16:
-                whole = False  # the kernel couldn't read there
+                is_complete = False  # the kernel couldn't read there
                 continue
             address = (base + path.offsets[depth - 1]) & (2**64 - 1)
             if address // STACK_SIZE == pointer // STACK_SIZE:
                 block = block[: STACK_SIZE - address % STACK_SIZE]
-            found[path.text(depth)] = int.from_bytes(block[:8], "little")
+            pointers[path.text(depth)] = int.from_bytes(block[:8], "little")
             memory[address] = block
-        return Hit(registers, _merged(memory), (), 0, whole)
+        return Hit(registers, _merged(memory), (), 0, is_complete)
 
     def _records(self) -> Iterator[bytes]:
         with self._tracefs.open(f"{INSTANCE}/per_cpu/cpu0/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK) as file:
@@ -155,8 +155,8 @@ def _merged(blocks: dict[int, bytes]) -> dict[int, bytes]:
     for address in sorted(blocks):
         block = blocks[address]
         if merged and address <= merged[-1][0] + len(merged[-1][1]):
-            start, whole = merged[-1]
-            merged[-1] = start, whole + block[max(0, start + len(whole) - address) :]
+            start, joined = merged[-1]
+            merged[-1] = start, joined + block[max(0, start + len(joined) - address) :]
         else:
             merged.append((address, block))
     return dict(merged)

@@ -56,7 +56,7 @@ class Reference:
 
     def _opened(self) -> tuple[Side, Symbols]:
         if not self._spec.startswith("sim:"):
-            from kprobe_lab.operations.quiet import quiet_guest  # takes the extra [vm], which other verbs don't
+            from kprobe_lab.operations.quiet import quiet_guest  # needs the extra [vm], which other verbs don't
 
             return quiet_guest(self._spec, progress=self._progress)
         side = simulated(self._spec)

@@ -259,14 +259,14 @@ class Side:
         return _PLACEHOLDER.sub(lambda match: self._hashed(match[1]), data)
 
     def _hashed(self, address: bytes) -> bytes:
-        found = self._hash_of.get(address)
-        if found is None:
+        hashed = self._hash_of.get(address)
+        if hashed is None:
             self.tracefs.write("kprobe_events", b"p:zz_id/zz_id " + address)
             lines = self.tracefs.read("kprobe_events").splitlines()
-            found = next(line.split()[1] for line in lines if line.startswith(b"p:zz_id/zz_id "))
+            hashed = next(line.split()[1] for line in lines if line.startswith(b"p:zz_id/zz_id "))
             self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
-            self._hash_of[address] = found
-        return found
+            self._hash_of[address] = hashed
+        return hashed
 
     # answers without what differs by nature
 

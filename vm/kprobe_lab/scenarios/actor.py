@@ -41,11 +41,11 @@ class Actor:
         self._did(self._pipes.ask("w", descriptor, data=data), f"descriptor {descriptor}")
 
     def thread(self, pid: int) -> None:
-        """Start a thread of that pid."""
+        """Start a thread with that pid."""
         self._did(self._pipes.ask("t", pid), f"thread {pid}")
 
     def be(self, name: bytes, cpu: int) -> None:
-        """Take that name, and run on that CPU."""
+        """Take a name, and run on a CPU."""
         if name != self._name:
             self._did(self._pipes.ask("n", data=name[:15] + b"\0"), "its name")
             self._name = name
@@ -75,19 +75,19 @@ class Cast:
 
     def actor(self, pid: int, tgid: int | None = None) -> Actor:
         """Return the task of a pid, a thread of another if `tgid` is that one.  Raises OSError if the pid is taken."""
-        found = self._actors.get(pid)
-        if found is None:
+        actor = self._actors.get(pid)
+        if actor is None:
             if tgid is None or tgid == pid:
                 self._start(pid)
             else:
                 self.actor(tgid).thread(pid)
-            found = self._actors[pid] = Actor(self._machine, pid)
-        return found
+            actor = self._actors[pid] = Actor(self._machine, pid)
+        return actor
 
     def _start(self, pid: int) -> None:
-        said = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
-        if said != b"ok\n":
-            number = int(said) if said.isdigit() else 0
+        output = self._machine.run([f"/{_PROGRAM}", str(pid)]).stdout
+        if output != b"ok\n":
+            number = int(output) if output.isdigit() else 0
             raise OSError(number, f"no task can have that pid: {os.strerror(number)}", str(pid))
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def alike(text: bytes) -> bytes:
 
 
 def difference(ours: bytes, theirs: bytes) -> str:
-    """Say where two texts differ that ought to be alike; "" if they are."""
+    """Say where two texts differ that should be alike; "" if they don't."""
     left, right = _LINE.findall(alike(ours)), _LINE.findall(alike(theirs))
     for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
         if one != other:

@@ -56,8 +56,8 @@ def stage() -> Iterator[Callable[..., Rendering]]:
     stages: dict[str, Stage] = {}
 
     def play(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
-        found = stages.get(kernel) or stages.setdefault(kernel, Stage(kernel))
-        return found.render(scenario, options, clock)
+        playing = stages.get(kernel) or stages.setdefault(kernel, Stage(kernel))
+        return playing.render(scenario, options, clock)
 
     try:
         yield play
@@ -110,14 +110,14 @@ class Stage:
         A difference can be chance: the kernel stores a task's name only if no other CPU is storing one at the moment.
         """
         differing = []
-        for options, found in self.compare(table, sets, clock):
-            if found:
+        for options, unlike in self.compare(table, sets, clock):
+            if unlike:
                 differing.append(options)
             else:
                 yield options, "", 1
         for options in differing:
-            for _, found in self.compare(table, [options], clock):
-                yield options, found, 2
+            for _, unlike in self.compare(table, [options], clock):
+                yield options, unlike, 2
 
     def _together(self, table: Mapping[str, Any], sets: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
         """Return groups of options that one guest can play: all, unless the scenario needs a fresh guest."""
@@ -255,9 +255,9 @@ class _Play:
                 for _ in range(step.times):
                     actor.write(_MARKER if step.what == "marker" else _RAW_MARKER, step.value)
                 return
-        wanted = step.more["returns"]
-        if result & _U32 != wanted & _U32:
-            raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
+        expected = step.more["returns"]
+        if result & _U32 != expected & _U32:
+            raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {expected}")
 
     def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
         """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""

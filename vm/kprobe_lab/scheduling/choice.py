@@ -36,7 +36,7 @@ def chosen(options: argparse.Namespace, check: Callable[[], str]) -> Scheduler:
     """
     if not options.scheduler:
         return Processes(options.jobs, options.progress)
-    from kprobe_lab.scheduling.cluster import Cluster  # takes the extra [scale]
+    from kprobe_lab.scheduling.cluster import Cluster  # needs the extra [scale]
 
     return Cluster(options.scheduler, check, options.progress)
 

@@ -29,7 +29,7 @@ except ModuleNotFoundError:
 __all__ = ["Cluster"]
 
 CONNECTING = 5.0  # seconds within which the scheduler must answer
-LOOK = 2.0  # seconds between two checks for new workers
+CHECK = 2.0  # seconds between two checks for new workers
 WITHOUT = 30.0  # seconds to wait without any worker
 
 
@@ -41,7 +41,7 @@ class _Handed(NamedTuple):
 
 
 class Cluster:
-    """The workers of a scheduler that can do the work; they are asked, and may come and go.
+    """The workers of a scheduler that can do the work; they may come and go.
 
     `check` runs on each of them, and returns "" or what it lacks, with the remedy: then `progress` reports it, and the
     worker isn't used.  Raise `SchedulerUnreachable`, or `NoWorkers` if none can do it.
@@ -98,7 +98,7 @@ class Cluster:
             pass
         if self._client.status != "running":
             raise self._lost()
-        if time.monotonic() - self._looked > LOOK:
+        if time.monotonic() - self._looked > CHECK:
             ended += self._refresh()
         return ended
 

@@ -1,4 +1,4 @@
-"""The edition of kprobe-sim installed here: another one would run other operations, or answer differently."""
+"""The edition of kprobe-sim installed here: a different one would run other operations, or answer differently."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def here() -> tuple[str, str]:
 
 def files() -> str:
     """Return a digest that is equal where equal files of the packages are installed."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            root = Path(place)
+        for directory in (spec.submodule_search_locations or []) if spec else []:
+            root = Path(directory)
             for file in sorted(
                 path for path in root.rglob("*") if path.is_file() and path.parent.name != "__pycache__"
             ):
                 held = file.read_bytes() if file.suffix in TEXTS else b"%d" % file.stat().st_size
-                found.update(f"{package}/{file.relative_to(root)} {len(held)}\n".encode() + held)
-    return found.hexdigest()[:12]
+                result.update(f"{package}/{file.relative_to(root)} {len(held)}\n".encode() + held)
+    return result.hexdigest()[:12]

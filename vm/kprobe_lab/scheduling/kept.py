@@ -25,7 +25,7 @@ Lent = TypeVar("Lent", bound=Closeable)
 
 
 class Kept:
-    """Things by name, each borrowed by one shard at a time.  Its methods may be called from any thread."""
+    """Things by name, each borrowed by one shard at a time.  Any thread may call its methods."""
 
     def __init__(self, progress: Callable[[str], None] = lambda line: None, *, idle: float = IDLE) -> None:
         self.progress = progress
@@ -45,7 +45,7 @@ class Kept:
     def borrow(self, name: str, make: Callable[[], Lent]) -> Iterator[Lent]:
         """Give what was kept by that name, or another that `make` returns.
 
-        It is kept for the next if the context ends well; else it is closed, as nobody knows what became of it.
+        It is kept for the next if the context ends well; otherwise it is closed, as its state is unknown.
         """
         self.check()
         item = self._take(name) or make()

@@ -43,6 +43,6 @@ def attempt(shard: Shard, kept: Kept, worker: str) -> Ended:
     except MachineError as error:  # not all errors survive pickling
         return Ended(shard.number, worker, None, str(error), error.exit_status, isinstance(error, NotReady))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        words = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
         return Ended(shard.number, worker, None, words)

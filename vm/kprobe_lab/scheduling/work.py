@@ -26,7 +26,7 @@ class Scheduler(Protocol):
         """Give it to a worker."""
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the shards that have ended since the last call, waiting at most so long; raise `MachineError`.
+        """Return the shards that have ended since the last call, waiting up to `seconds`; raise `MachineError`.
 
         A lost worker ends its shard, or the shard continues elsewhere; either way it ends once.
         """
@@ -68,13 +68,13 @@ def ends(
                 given_up = 0
                 yield end
                 continue
-            said = f"{ended}, attempt {attempts[end.number]} of {ATTEMPTS} on {end.worker}: {end.fault}"
+            message = f"{ended}, attempt {attempts[end.number]} of {ATTEMPTS} on {end.worker}: {end.fault}"
             if attempts[end.number] < ATTEMPTS:
-                progress(said.partition("\n")[0])
+                progress(message.partition("\n")[0])
                 again.append(ended)
                 continue
             given_up += 1
             if given_up >= GIVEN_UP:
-                raise ShardFailed(said, end.status)
-            yield end._replace(fault=said)
+                raise ShardFailed(message, end.status)
+            yield end._replace(fault=message)
         shard = shard or following()

@@ -28,7 +28,7 @@ def main(descriptor: int) -> None:
             connection.send(message)
 
     def tell(line: str) -> None:
-        with contextlib.suppress(OSError):  # the reader has gone, and the main thread will notice
+        with contextlib.suppress(OSError):  # nobody reads any more, which the main thread will notice
             send(line)
 
     kept = Kept(tell)

@@ -251,11 +251,11 @@ class Channel:
             raise (self.failure.again() if self.failure else ChannelClosed(str(error))) from error
 
     def _send_all(self, frame: bytes) -> None:
-        rest = memoryview(frame)
+        unsent = memoryview(frame)
         end = Deadline(self._pace, self._send_deadline)
-        while rest:
+        while unsent:
             try:
-                rest = rest[self._socket.send(rest) :]
+                unsent = unsent[self._socket.send(unsent) :]
             except TimeoutError:
                 if end.left() <= 0:
                     raise
@@ -270,7 +270,7 @@ class Channel:
             reason, cause = f"broken protocol: {error}", error
         except OSError as error:
             reason, cause = os.strerror(error.errno or 0), error
-        except Exception as error:  # whatever the other side caused, nobody must go on waiting
+        except Exception as error:  # after any error nobody must go on waiting
             reason, cause = f"broken protocol: {error!r}", error
         if self.failure is None:
             try:

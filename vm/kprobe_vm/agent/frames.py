@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 __all__ = [
-    *("FRAME_CAP", "PROTOCOL", "WINDOW", "Data", "Decoder", "Frame", "Hello", "Op", "ProtocolError", "Reply", "encode"),
+    *("FRAME_CAP", "PROTOCOL", "WINDOW", "Data", "Decoder", "Frame", "Hello", "Op", "ProtocolError", "Reply", "encode")
 ]
 
 PROTOCOL = 4
@@ -100,10 +100,10 @@ class Hello(NamedTuple):
         if protocol != PROTOCOL:
             raise ProtocolError(f"the agent speaks protocol {protocol}, not {PROTOCOL}")
         try:
-            release, version, tracing, port, rest = payload[16:].decode("ascii").split("\0")
+            release, version, tracing, port, end = payload[16:].decode("ascii").split("\0")
         except ValueError as error:
             raise ProtocolError(f"unreadable hello {payload[:64]!r}") from error
-        if rest or not release or max(len(release), len(version)) > UTS_LENGTH or not (release + version).isprintable():
+        if end or not release or max(len(release), len(version)) > UTS_LENGTH or not (release + version).isprintable():
             raise ProtocolError(f"unreadable hello {payload[:64]!r}")
         if not _PLACE.fullmatch(tracing) or port not in ("virtio", "serial"):
             raise ProtocolError(f"unreadable hello {payload[:64]!r}")

@@ -36,8 +36,8 @@ class Connection(Protocol):
 
 
 def _packet(kind: int, payload: bytes) -> bytes:
-    said = struct.pack("<BH", kind, len(payload))
-    return _HEAD.pack(_MAGIC, kind, len(payload), zlib.crc32(payload, zlib.crc32(said))) + payload
+    head = struct.pack("<BH", kind, len(payload))
+    return _HEAD.pack(_MAGIC, kind, len(payload), zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
 class SerialLine:
@@ -123,7 +123,7 @@ class SerialLine:
         self._socket.shutdown(how)
 
     def close(self) -> None:
-        """Let go of the port."""
+        """Close the port."""
         self._socket.close()
 
     def _end(self) -> None:

@@ -142,11 +142,11 @@ class Request:
 
 def _texts(answer: bytes) -> list[bytes | None] | None:
     """Split a READ_EACH's reply: texts after their lengths; a negative errno has no text.  None if it is incomplete."""
-    found: list[bytes | None] = []
+    texts: list[bytes | None] = []
     at = 0
     while at < len(answer):
         length = int.from_bytes(answer[at : at + 8], "little", signed=True)
         at += 8
-        found.append(answer[at : at + length] if length >= 0 else None)
+        texts.append(answer[at : at + length] if length >= 0 else None)
         at += max(length, 0)
-    return found if at == len(answer) else None
+    return texts if at == len(answer) else None

@@ -98,19 +98,19 @@ class GuestFile:
         if not self._closed:
             self.close()
 
-    def _call(self, op: Op, rest: bytes) -> Request:
-        request = self._channel.call(op, self._fd, rest, deadline=self._deadline)
+    def _call(self, op: Op, payload: bytes) -> Request:
+        request = self._channel.call(op, self._fd, payload, deadline=self._deadline)
         if request.result < 0:
             refuse(request, self.path)
         return request
 
-    def _blocking(self, op: Op, rest: bytes, timeout: float | None) -> Request:
+    def _blocking(self, op: Op, payload: bytes, timeout: float | None) -> Request:
         with self._lock:
-            request = self._channel.send(op, self._fd, rest)
+            request = self._channel.send(op, self._fd, payload)
             self._blocked.add(request)
         try:
             if not self._channel.wait(request, timeout):
-                # what it has read meanwhile must not be lost
+                # data that it has read meanwhile must not be lost
                 self._channel.settle(request, f"{op.name.lower()} has not ended in {timeout or 0:.1f} s")
                 if request.result == -errno.EINTR:
                     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
@@ -229,12 +229,12 @@ class GuestTracefs:
 
         `most` is at most 32 KiB.
         """
-        wanted = list(dict.fromkeys(paths))
-        names = b"".join(map(self._path, wanted))
+        distinct = list(dict.fromkeys(paths))
+        names = b"".join(map(self._path, distinct))
         if len(names) > _AT_ONCE:
-            raise ValueError(f"{len(wanted)} paths don't fit one request")
+            raise ValueError(f"{len(distinct)} paths don't fit one request")
         texts = self._ask("", Op.READ_EACH, most.to_bytes(4, "little"), names).texts
-        return {path: text for path, text in zip(wanted, texts, strict=True) if text is not None}
+        return {path: text for path, text in zip(distinct, texts, strict=True) if text is not None}
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Exactly one open(2), one write(2) and one close(2); `truncate` adds O_TRUNC at open."""
@@ -327,15 +327,15 @@ class GuestTracefs:
             return list
 
         def lines() -> list[str]:
-            found: list[str] = []
+            entries: list[str] = []
             while True:
                 try:
                     record = log.read(8192)
                 except BrokenPipeError:  # the oldest are overwritten
                     continue
                 except OSError:
-                    return found
-                found.append(record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace"))
+                    return entries
+                entries.append(record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace"))
 
         return lines
 
@@ -357,8 +357,8 @@ class GuestTracefs:
     def _path(self, path: str) -> bytes:
         if "\0" in path:
             raise ValueError("embedded null byte")
-        whole = f"{self._root}/{path}" if path else self._root or "/"
-        return os.fsencode(whole) + b"\0"
+        full = f"{self._root}/{path}" if path else self._root or "/"
+        return os.fsencode(full) + b"\0"
 
     def _call(self, op: Op, path: str, before: bytes = b"") -> Request:
         return self._ask(path, op, before, self._path(path))

@@ -73,17 +73,17 @@ def lacking(machine: Machine, command: str) -> str:
 
 
 def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
-    wanted = words[0]
-    if wanted.rpartition("/")[2] == "env" and machine.files.exists(wanted.lstrip("/")):
+    program = words[0]
+    if program.rpartition("/")[2] == "env" and machine.files.exists(program.lstrip("/")):
         named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
         if not named or _path_of(machine, named[0]):
             return ""
-        wanted = named[0]
-    elif machine.files.exists(wanted.lstrip("/")):
+        program = named[0]
+    elif machine.files.exists(program.lstrip("/")):
         return ""
-    package = _package(wanted)
+    package = _package(program)
     remedy = f": --package {package} adds it" if package else ""
-    return f"{command} is a script for {wanted}, which the guest lacks{remedy}"
+    return f"{command} is a script for {program}, which the guest lacks{remedy}"
 
 
 def _path_of(machine: Machine, command: str) -> str:
@@ -92,7 +92,7 @@ def _path_of(machine: Machine, command: str) -> str:
         places = [command.lstrip("/")]
     else:
         places = [f"{directory.lstrip('/')}/{command}" for directory in ENVIRONMENT["PATH"].split(":")]
-    return next((place for place in places if machine.files.exists(place)), "")
+    return next((path for path in places if machine.files.exists(path)), "")
 
 
 def _package(program: str) -> str:

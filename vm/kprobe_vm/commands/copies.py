@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "interpreter"]
 
 PT_INTERP = 3  # elf(5)
-PLACE = "tmp/.copies.tar"
+PATH = "tmp/.copies.tar"
 
 
 class Copy(NamedTuple):
@@ -42,9 +42,9 @@ class Copy(NamedTuple):
         if parent:
             machine.run(["mkdir", "-p", f"/{parent}"], check=True)
         if self.host.is_dir():
-            machine.put(PLACE, self._packed(where), 0o600)
-            machine.run(["tar", "-x", "-C", "/", "-f", f"/{PLACE}"], check=True)
-            machine.files.unlink(PLACE)
+            machine.put(PATH, self._packed(where), 0o600)
+            machine.run(["tar", "-x", "-C", "/", "-f", f"/{PATH}"], check=True)
+            machine.files.unlink(PATH)
             return
         data = self.host.read_bytes()
         loader = interpreter(data)

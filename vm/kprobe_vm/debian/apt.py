@@ -54,33 +54,30 @@ def mirrors_of(targets: str) -> Mirrors:
 
     A missing one is assumed beside the other, where Debian's mirrors have it.  Raises `ArchiveUnreachable`.
     """
-    found = Mirrors("", "")
-    for place in reversed(RELEASES.findall(targets)):  # the first of a kind wins
-        archive, _, suite = place.partition("/dists/")
+    mirrors = Mirrors("", "")
+    for line in reversed(RELEASES.findall(targets)):  # the first of a kind wins
+        archive, _, suite = line.partition("/dists/")
         uri = archive.rstrip("/")
         base = suite.partition("-")[0].partition("/")[0]
         if base not in (*CODENAMES, *ALIASES) or "debian" not in uri:
             continue
         if suite.endswith(("-security", "/updates")):
-            found = found._replace(security=uri)
+            mirrors = mirrors._replace(security=uri)
         elif suite == base or suite.endswith("-updates"):
-            found = found._replace(main=uri)
-    main = found.main or found.security.removesuffix("-security")
+            mirrors = mirrors._replace(main=uri)
+    main = mirrors.main or mirrors.security.removesuffix("-security")
     if not main:
         raise ArchiveUnreachable(
             "apt's sources name no Debian archive: give the URL of one with --index or KPROBE_VM_INDEX"
         )
-    return Mirrors(main, found.security or f"{main}-security")
+    return Mirrors(main, mirrors.security or f"{main}-security")
 
 
 # What apt says -> what it means; the first match counts.
 COMPLAINTS = (
     (r"No space left on device|Disk quota exceeded", DiskFull),
     (r"Hash Sum mismatch|unexpected size", PackageCorrupt),
-    (
-        r"NO_PUBKEY|[A-Z]+SIG\b|(?:not|no longer) signed|[Ss]ignature|not valid yet|is expired",
-        BadSignature,
-    ),
+    (r"NO_PUBKEY|[A-Z]+SIG\b|(?:not|no longer) signed|[Ss]ignature|not valid yet|is expired", BadSignature),
     (r"  404  |does not have a Release file", Absent),
     (r"resolv|[Cc]ould not connect|[Cc]onnection|[Uu]nable to connect|timed out|[Nn]etwork", ArchiveUnreachable),
 )
@@ -144,11 +141,11 @@ class AptArchive:
 
         def download() -> bytes:
             line = f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)"
-            with scratch(self.home) as place, measured(self.progress, line, lambda: _fetched(place, package.size)):
+            with scratch(self.home) as fresh, measured(self.progress, line, lambda: _fetched(fresh, package.size)):
                 self._configure()
                 mirrors = mirrors_of(self._targets)
                 base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
-                file = place / "package.deb"
+                file = fresh / "package.deb"
                 url = f"{base}/{package.filename}"
                 self._apt(HELPER, "download-file", url, str(file), f"SHA256:{package.sha256}", deadline=1800)
                 return file.read_bytes()
@@ -157,18 +154,18 @@ class AptArchive:
 
     def closure(self, names: Sequence[str]) -> list[Sourced]:
         """Return packages with their dependencies ("=NAME": that package alone), and the source of each."""
-        whole = [name for name in names if not name.startswith("=")]
+        resolved = [name for name in names if not name.startswith("=")]
         lines = []
-        if whole:
+        if resolved:
             options = ("--no-install-recommends", "--print-uris", "-qq", "-y")
-            lines += self._apt("apt-get", "install", *options, *whole).splitlines()
+            lines += self._apt("apt-get", "install", *options, *resolved).splitlines()
         if alone := [name[1:] for name in names if name.startswith("=")]:
             lines += self._apt("apt-get", "download", "--print-uris", "-qq", *alone).splitlines()
         urls = {}
         for line in lines:
-            if found := re.match(r"'([^']+)' (\S+)", line):
-                name, version, _ = found[2].split("_")
-                urls[name, unquote(version)] = found[1]
+            if match := re.match(r"'([^']+)' (\S+)", line):
+                name, version, _ = match[2].split("_")
+                urls[name, unquote(version)] = match[1]
         shown = self._apt("apt-cache", "show", *(f"{name}={version}" for name, version in urls))
         packages = {(package.name, package.version): package for package in _packages(shown)}
         return [Sourced(url, packages[which]) for which, url in urls.items()]
@@ -178,13 +175,13 @@ class AptArchive:
         lacking = [
             source for source in sources if not (self.cache.root / "packages" / f"{source.package.sha256}.deb").exists()
         ]
-        with scratch(self.home) as place:
-            files = {source: place / f"{source.package.sha256}.deb" for source in sources}
+        with scratch(self.home) as directory:
+            files = {source: directory / f"{source.package.sha256}.deb" for source in sources}
             words = [(s.url, str(files[s]), f"SHA256:{s.package.sha256}") for s in lacking]
             if lacking:
                 size = sum(source.package.size for source in lacking)
                 line = f"fetching {len(lacking)} packages for the guest ({size / 1e6:.1f} MB)"
-                with measured(self.progress, line, lambda: _fetched(place, size)):
+                with measured(self.progress, line, lambda: _fetched(directory, size)):
                     self._apt(HELPER, "download-file", *(word for row in words for word in row), deadline=1800)
             return [verified(self.cache, source.package, self.progress, files[source].read_bytes) for source in sources]
 

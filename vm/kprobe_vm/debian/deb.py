@@ -54,37 +54,37 @@ def _broken(deb: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _tar(deb: Path, file: IO[bytes], wanted: str) -> Iterator[tarfile.TarFile]:
-    name, part = _part(deb, file, wanted)
+def _tar(deb: Path, file: IO[bytes], prefix: str) -> Iterator[tarfile.TarFile]:
+    name, part = _part(deb, file, prefix)
     with contextlib.ExitStack() as stack:
-        if name == f"{wanted}.xz":
+        if name == f"{prefix}.xz":
             plain = cast(IO[bytes], stack.enter_context(lzma.open(part)))
-        elif name == f"{wanted}.gz":
+        elif name == f"{prefix}.gz":
             plain = cast(IO[bytes], stack.enter_context(gzip.open(part)))
-        elif name == wanted:
+        elif name == prefix:
             plain = cast(IO[bytes], part)
-        elif name == f"{wanted}.zst":
+        elif name == f"{prefix}.zst":
             plain = io.BytesIO(_zstd(part.read()))
         else:
             raise PackageCorrupt(f"{deb} has a member {name}, with an unknown compression")
         yield stack.enter_context(tarfile.open(fileobj=plain, mode="r|"))
 
 
-def _part(deb: Path, file: IO[bytes], wanted: str) -> tuple[str, io.BytesIO]:
-    """Return the member of the ar archive whose name begins so."""
+def _part(deb: Path, file: IO[bytes], prefix: str) -> tuple[str, io.BytesIO]:
+    """Return the member of the ar archive whose name has a prefix."""
     if file.read(len(MAGIC)) != MAGIC:
         raise PackageCorrupt(f"{deb} isn't a Debian package")
     while header := file.read(HEADER):
         if len(header) < HEADER or header[58:] != b"`\n":
             raise PackageCorrupt(f"{deb} is cut short or damaged")
         name, size = header[:16].decode("ascii", "replace").strip().rstrip("/"), int(header[48:58])
-        if name.startswith(wanted):
+        if name.startswith(prefix):
             data = file.read(size)
             if len(data) < size:
                 raise PackageCorrupt(f"{deb} is cut short: {len(data)} bytes of {size} in {name}")
             return name, io.BytesIO(data)
         file.seek(size + size % 2, io.SEEK_CUR)
-    raise PackageCorrupt(f"{deb} has no {wanted}")
+    raise PackageCorrupt(f"{deb} has no {prefix}")
 
 
 def _zstd(packed: bytes) -> bytes:

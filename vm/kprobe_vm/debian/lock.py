@@ -51,9 +51,9 @@ class Lock:
                     table[key] = Locked(row["suite"], Package(*fields))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             odd = isinstance(error, RecursionError) or "int_max_str_digits" in str(error)
-            said = "it is nested too deeply, or has too long a number" if odd else repr(error)[:200]
+            reason = "it is nested too deeply, or has too long a number" if odd else repr(error)[:200]
             raise NotReady(
-                f"{path or NAME} isn't a lock file: {said}; without it, kprobe-vm's own lock counts"
+                f"{path or NAME} isn't a lock file: {reason}; without it, kprobe-vm's own lock counts"
             ) from error
 
     @classmethod
@@ -97,13 +97,13 @@ class Locks:
         """Return the lock that the environment names, the user's own in the cache, and the one that came with us."""
         named = environment.get("KPROBE_VM_LOCK")
         cache.check(cache.root / NAME)
-        own = [Lock.read(cache.root / NAME)]
+        locks = [Lock.read(cache.root / NAME)]
         if named:
             path = Path(named).expanduser()
             if not os.path.exists(path):  # also False without permission to look
                 raise NotReady(f"KPROBE_VM_LOCK: there is no file {path}, or none that you can read")
-            own.insert(0, Lock.read(path))
-        return cls([*own, shipped()])
+            locks.insert(0, Lock.read(path))
+        return cls([*locks, shipped()])
 
     def kernel(self, series: str) -> Locked | None:
         """Return the locked kernel of a series."""

@@ -31,7 +31,7 @@ __all__ = ["WebArchive", "signed_text"]
 SILENCE = 30.0  # seconds for which a server may be silent
 PART = 1 << 18  # bytes read at once
 LARGEST = 1 << 30  # bytes of any file that is fetched
-AHEAD = 10.0  # seconds that an archive's clock may be fast, as apt has it (Acquire::Max-FutureTime)
+AHEAD = 10.0  # seconds that an archive's clock may be fast, apt's default (Acquire::Max-FutureTime)
 # The packages kept of an index: nothing requests others.
 KEPT = re.compile(r"Package: (?:linux-(?:image|binary)-\d.*|busybox-static)\n")
 BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"
@@ -103,10 +103,10 @@ class WebArchive:
             raise Absent(f"{self.suite} at {self.url} has no packages for amd64")
         ending = endings[0]
         expected = hashes[f"main/binary-amd64/Packages{ending}"]
-        place = f"{self.url}/dists/{self.suite}/main/binary-amd64"
+        base = f"{self.url}/dists/{self.suite}/main/binary-amd64"
         # by its hash: a Packages file of that name may just now be replaced by the next one
         by_hash = release.get("Acquire-By-Hash") == "yes"
-        data = _get(f"{place}/by-hash/SHA256/{expected}" if by_hash else f"{place}/Packages{ending}")
+        data = _get(f"{base}/by-hash/SHA256/{expected}" if by_hash else f"{base}/Packages{ending}")
         if hashlib.sha256(data).hexdigest() != expected:
             raise PackageCorrupt(f"the list of packages of {self.suite} at {self.url} is not the one that was signed")
         blocks = unpackers[ending](data).decode("utf-8", "replace").split("\n\n")
@@ -152,7 +152,7 @@ def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> byt
                 left -= len(part)
             return b"".join(parts)
     except urllib.error.HTTPError as error:
-        error.close()  # it has the rest of the response
+        error.close()  # it holds the connection
         kind = Absent if error.code in (404, 410) else FetchFailed
         raise kind(f"{url}: {error.code} {error.reason}") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:

@@ -48,9 +48,9 @@ class _Spare:
 
 
 class Lab:
-    """Gives machines, each of which the taker closes; `make` returns one that isn't started, `spare` a silent one.
+    """Gives machines, which the taker closes; `make` returns one that isn't started, `spare` a silent one.
 
-    Methods may be called from any thread.
+    Any thread may call its methods.
     """
 
     def __init__(self, make: Callable[[], Machine], *, spare: Callable[[], Machine] | None = None) -> None:

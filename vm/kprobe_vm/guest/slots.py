@@ -20,7 +20,7 @@ __all__ = ["GuestSlot", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
 NOTICE = 1.0  # seconds of waiting after which a message says so
-PATIENCE = 60.0  # seconds of waiting, after which a guest too many is better than none
+PATIENCE = 60.0  # seconds of waiting, after which one guest too many is better than no guest
 WAITERS = 64  # processes that can be notified at once
 SHARE = 0.5  # of the machine's memory that guests may have
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -50,7 +50,7 @@ class GuestSlot:
 
 
 def limit(environment: Mapping[str, str], memory: int) -> int:
-    """Return how many guests of so many MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
+    """Return how many guests of a size in MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
     if own := environment.get("KPROBE_VM_GUESTS"):
         return max(1, int(own))
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

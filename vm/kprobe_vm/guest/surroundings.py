@@ -68,13 +68,13 @@ class Surroundings:
 
     def _running(self) -> dict[int, str]:
         """The programs that were started since, by pid; the kernel's threads and the dead have no command line."""
-        found = {}
+        programs = {}
         for pid in self._pids() - self._processes:
             with contextlib.suppress(OSError):
                 line = self._machine.files.read(f"proc/{pid}/cmdline")
                 if line:
-                    found[pid] = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
-        return found
+                    programs[pid] = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        return programs
 
     def _still_open(self) -> int:
         """The number of files that the agent has newly open; those of a program are closed a moment after its end."""

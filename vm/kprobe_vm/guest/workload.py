@@ -19,7 +19,7 @@ __all__ = ["MEMORY", "GuestWorkload", "Pipe", "TaskPipes", "WorkloadTask", "open
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 AT_FDCWD = -100
-PLACE = "bin/workload"
+PATH = "bin/workload"
 FLAGS = ("-Os", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-Wl,--build-id=none", "-s")
 ROOM = 1792  # bytes of data that one request can carry
 REQUESTS, ANSWERS = "tmp/workload.requests", "tmp/workload.answers"
@@ -113,9 +113,9 @@ class GuestWorkload(WorkloadTask):
     """The task, running in a machine."""
 
     def __init__(self, machine: Machine) -> None:
-        if not machine.files.exists(PLACE):
-            machine.put(PLACE, program(Cache.of(os.environ)).read_bytes())
-        pid = int(machine.run([f"/{PLACE}"], check=True).stdout)
+        if not machine.files.exists(PATH):
+            machine.put(PATH, program(Cache.of(os.environ)).read_bytes())
+        pid = int(machine.run([f"/{PATH}"], check=True).stdout)
         super().__init__(pid, machine.files.open(REQUESTS, os.O_WRONLY), machine.files.open(ANSWERS, os.O_RDONLY))
         self.call(GETPID, ())  # a task that answers has opened both pipes, so no test sees that
 

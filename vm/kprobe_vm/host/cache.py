@@ -1,9 +1,9 @@
 """The directory where fetched packages, kernels and guest roots are kept between runs.
 
-Everything in it is named by the hash of what it was made from, and comes into being by a rename, so that a reader never
-sees half a file.  Whoever makes something holds a lock, so that two processes don't fetch the same kernel twice.  What
-was damaged since is found when it is used (seal.py), and made again.  A directory that is somebody else's, or that
-others can write to, is refused: what lies there is run, on the host and in guests.
+Everything in it is named by the hash of what it was made from, and appears by a rename, so no reader sees half a file.
+Whoever makes something holds a lock, so two processes don't fetch the same kernel twice.  Damage is found when a file
+is used (seal.py), and the file is made again.  A directory that is somebody else's, or that others can write to, is
+refused: what lies there is run, on the host and in guests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Cache", "digest"]
 
 
 def digest(*parts: bytes) -> str:
-    """Return a hash of the parts that also tells apart where one ends and the next begins."""
+    """Return a hash of the parts and of where each ends."""
     hashed = hashlib.sha256()
     for part in parts:
         hashed.update(len(part).to_bytes(8, "little") + part)
@@ -84,14 +84,14 @@ class Cache:
 
         Raise `NotReady` if it can't be looked at, as in another user's home.
         """
-        for place in _way(self.root, path or self.root):
+        for directory in _way(self.root, path or self.root):
             try:
-                _check(place, os.lstat(place))
-                _check(place, os.stat(place))
+                _check(directory, os.lstat(directory))
+                _check(directory, os.stat(directory))
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise NotReady(f"the cache {place} can't be looked at: {error.strerror}; {OTHER}") from error
+                raise NotReady(f"the cache {directory} can't be looked at: {error.strerror}; {OTHER}") from error
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -193,13 +193,13 @@ def _way(root: Path, path: Path) -> list[Path]:
     return [root.joinpath(*inner[:count]) for count in range(len(inner) + 1)]
 
 
-def _check(place: Path, status: os.stat_result) -> None:
+def _check(path: Path, status: os.stat_result) -> None:
     own = os.geteuid()
     if status.st_uid != own:
         whose, mine = _user(status.st_uid), _user(own)
         raise CacheUnsafe(
-            f"the cache directory {place} belongs to {whose}, not to {mine}, who would run what {whose} puts there: "
-            f"{OTHER}, or give it to {mine}: chown -R {mine} {place}"
+            f"the cache directory {path} belongs to {whose}, not to {mine}, who would run what {whose} puts there: "
+            f"{OTHER}, or give it to {mine}: chown -R {mine} {path}"
         )
     if not stat.S_ISDIR(status.st_mode) or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return
@@ -207,8 +207,8 @@ def _check(place: Path, status: os.stat_result) -> None:
         return  # like /tmp: others can't touch our files there, and files of theirs are detected when they are used
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     raise CacheUnsafe(
-        f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "
-        f"{OTHER}, or delete it, or if you trust what it holds: chmod go-w {place}"
+        f"the cache directory {path} can be written to by others (mode {mode}), and what they put there would be run: "
+        f"{OTHER}, or delete it, or if you trust what it holds: chmod go-w {path}"
     )
 
 

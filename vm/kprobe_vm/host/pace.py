@@ -19,7 +19,7 @@ __all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "STRETCH", "Deadline", "P
 NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6
 SLOWEST = 20.0  # the largest factor: beyond it a host is unusable
-STRETCH = 100.0  # the clock goes at most this many times slower: a deadline passes, however busy the host
+STRETCH = 100.0  # the clock slows down by this factor at most: a deadline passes, however busy the host
 CARRIED = 5.0  # seconds by which a wait is counted late, as it is reported when it is over
 _HERTZ = os.sysconf("SC_CLK_TCK")
 
@@ -30,7 +30,7 @@ def after_start(seconds: float, nominal: float) -> float:
 
 
 class Pace:
-    """A clock that goes slower, up to `STRETCH` times, while the threads of a process wait for a processor.
+    """A clock that slows down, up to `STRETCH` times, while the threads of a process wait for a processor.
 
     Without a process it is an ordinary clock.  Where the kernel doesn't count that, the load average serves.
     """
@@ -75,7 +75,7 @@ class Pace:
         return self._given + self._clock() - self._wall
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for an event for at most so many seconds of this clock; return whether it came."""
+        """Wait for an event, at most `seconds` of this clock; return whether it came."""
         deadline = Deadline(self, seconds)
         while not event.is_set() and (left := deadline.left()) > 0:
             event.wait(left)

@@ -17,7 +17,7 @@ __all__ = ["KEYRING", "OPTIONAL", "REQUIRED", "Program", "find", "missing", "mis
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (5, 2)  # Debian bullseye's; -chardev socket,fd= of a connected socket and virtio-serial are older
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # what pip calls it -> what holds it
+PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # a distribution's name -> its package
 
 
 class Program(NamedTuple):
@@ -55,15 +55,15 @@ def find(name: str) -> str:
 
 def missing(environment: Mapping[str, str]) -> list[Program]:
     """Return the programs that the host lacks to fetch and start kernels."""
-    found = [program for program in REQUIRED if not shutil.which(program.name)]
+    programs = [program for program in REQUIRED if not shutil.which(program.name)]
     if environment.get("KPROBE_VM_INDEX"):
-        found = [program for program in found if program.name != "apt-get"]
-        found += [program for program in OPTIONAL if program.name == "gpgv" and not shutil.which(program.name)]
+        programs = [program for program in programs if program.name != "apt-get"]
+        programs += [program for program in OPTIONAL if program.name == "gpgv" and not shutil.which(program.name)]
     if not environment.get("KPROBE_VM_KEYRING") and not os.path.exists(KEYRING):
-        found.append(Program("Debian's keyring", "debian-archive-keyring", "verifies Debian's packages"))
+        programs.append(Program("Debian's keyring", "debian-archive-keyring", "verifies Debian's packages"))
     if (compiler := shutil.which("cc")) and not _has_static_libc(compiler):
-        found.append(Program("libc.a", "libc6-dev", "is in the guest's agent"))
-    return found
+        programs.append(Program("libc.a", "libc6-dev", "is in the guest's agent"))
+    return programs
 
 
 def missing_python() -> list[str]:

@@ -1,8 +1,8 @@
 """Progress messages on standard error: a line that changes on a terminal, plain lines elsewhere.
 
-Whoever asks for something gives a function that takes a line (`Progress`).  What can tell more, such as the bytes of a
-download, does so with `measured`, whatever that function is.  It is our own and no library's: two forms of one line are
-all that is needed, and libraries print their bars where there is no terminal, or nothing.
+Whoever asks for something gives a function that takes a line (`Progress`).  Code that can tell more, such as the bytes
+of a download, does so with `measured`, whatever that function is.  We use no library: two forms of one line are all
+that is needed, and without a terminal libraries print their bars, or nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class Output(Protocol):
 class ProgressPrinter:
     """A `Progress` that prints: a line for each step, and while one is measured how far it is.
 
-    What has been done after `after` seconds from now isn't printed, unless more comes then.  Its methods may be called
-    from any thread.
+    Steps that end within `after` seconds from now aren't printed, unless more follow.  Any thread may call its methods.
     """
 
     def __init__(

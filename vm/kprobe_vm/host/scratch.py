@@ -19,22 +19,22 @@ PREFIX = ".kprobe-vm-scratch-"  # a name of our own, as any such directory may b
 def scratch(where: Path | None = None) -> Iterator[Path]:
     """Yield an empty directory below `where` (or else below `TMPDIR`), which is removed when the context ends.
 
-    It is locked as long as somebody uses it: a lock ends with its holder, however that ends, and in whatever container
-    it runs, where a process' number could be anybody's.
+    It is locked while somebody uses it: a lock ends with its holder, in any way and in any container, where a pid
+    could be anybody's.
     """
     parent = Path(tempfile.gettempdir()) if where is None else where
     sweep(parent)
     while True:
-        place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        if place.exists():
+        if directory.exists():
             break
         os.close(handle)  # a sweeper was quicker than our lock
     try:
-        yield place
+        yield directory
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
         os.close(handle)
 
 

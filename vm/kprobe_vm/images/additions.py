@@ -1,7 +1,7 @@
 """Debian packages for the guest's root: unpacked into an archive that is laid over the ordinary root.
 
-apt resolves the dependencies; no maintainer script runs.  Which versions those are is settled when a set of packages is
-first asked for, and stays so until `kprobe-vm update` forgets it.
+apt resolves the dependencies; no maintainer script runs.  Their versions are settled when a set of packages is first
+asked for, and stay until `kprobe-vm update` forgets them.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def addition(cache: Cache, names: Sequence[str], archives: Archives) -> Path:
 
 
 def forget(cache: Cache) -> None:
-    """Let the next guests have the packages that are newest then."""
+    """Let the next guests get the newest packages."""
     for chosen in cache.directory("additions").glob("*.json"):
         chosen.unlink(missing_ok=True)
 
 
 def entries(packages: Iterable[Path]) -> Iterator[CpioEntry]:
     """Yield the files of some packages, directories before what is in them; of equal paths the last package's."""
-    found: dict[str, CpioEntry] = {}
+    by_path: dict[str, CpioEntry] = {}
     for package in packages:
         with deb.members(package) as members:
             for member, content in members:
@@ -67,14 +67,14 @@ def entries(packages: Iterable[Path]) -> Iterator[CpioEntry]:
                 if path in ("", ".") or LEFT_OUT.fullmatch(path):
                     continue
                 if member.isdir():
-                    found.setdefault(path, CpioEntry(path, stat.S_IFDIR | member.mode & 0o7777))
+                    by_path.setdefault(path, CpioEntry(path, stat.S_IFDIR | member.mode & 0o7777))
                 elif member.issym():
-                    found[path] = CpioEntry(path, stat.S_IFLNK | 0o777, member.linkname.encode())
+                    by_path[path] = CpioEntry(path, stat.S_IFLNK | 0o777, member.linkname.encode())
                 elif member.islnk():
-                    target = found.get(member.linkname.removeprefix("./"))
+                    target = by_path.get(member.linkname.removeprefix("./"))
                     if target is None:
                         raise FetchFailed(f"{package}: {path} is a link to {member.linkname}, which is not there")
-                    found[path] = target._replace(path=path)
+                    by_path[path] = target._replace(path=path)
                 elif content is not None:
-                    found[path] = CpioEntry(path, stat.S_IFREG | member.mode & 0o7777, content.read())
-    yield from (found[path] for path in sorted(found))
+                    by_path[path] = CpioEntry(path, stat.S_IFREG | member.mode & 0o7777, content.read())
+    yield from (by_path[path] for path in sorted(by_path))

@@ -23,7 +23,7 @@ _XEN_PHYS32_ENTRY = 18  # XEN_ELFNOTE_PHYS32_ENTRY, include/xen/interface/elfnot
 
 
 class KernelImage(ValueError):
-    """The bytes are no kernel image, or one that can't be unpacked here."""
+    """The bytes aren't a kernel image, or are one that can't be unpacked here."""
 
 
 def boot_header_version(image: bytes) -> str:
@@ -40,9 +40,9 @@ def boot_header_version(image: bytes) -> str:
 
 def check_whole(image: bytes) -> None:
     """Raise `KernelImage` for a bzImage that ends before its payload does: such a kernel stops without a word."""
-    place = _payload_place(image)
-    if place is not None and place.stop > len(image):
-        raise KernelImage(f"it is cut off: {len(image)} bytes, of which its boot header names {place.stop}")
+    payload = _payload_place(image)
+    if payload is not None and payload.stop > len(image):
+        raise KernelImage(f"it is cut off: {len(image)} bytes of the {payload.stop} in its boot header")
 
 
 def _payload_place(image: bytes) -> slice | None:
@@ -57,11 +57,11 @@ def _payload_place(image: bytes) -> slice | None:
 
 
 def _payload(image: bytes) -> bytes:
-    place = _payload_place(image)
-    if place is None:
+    payload = _payload_place(image)
+    if payload is None:
         protocol = struct.unpack_from("<H", image, 0x206)[0]
         raise KernelImage(f"boot protocol {protocol >> 8}.{protocol & 0xFF:02} names no payload")
-    return image[place]
+    return image[payload]
 
 
 def _through(program: str, payload: bytes) -> bytes:
@@ -110,7 +110,7 @@ def startable_vmlinux(image: bytes) -> bytes:
 
 
 def _unpacked(payload: bytes) -> bytes:
-    """Unpack what Python can; the build appends the size to all but gzip's, which ends with it: none of them minds."""
+    """Unpack what Python can; the build appends the size to all but gzip's, which ends with it; none minds."""
     if payload.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(wbits=31).decompress(payload)
     if payload.startswith(b"\xfd7zXZ\0"):

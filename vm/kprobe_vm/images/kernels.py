@@ -95,7 +95,7 @@ class Kernels:
     def get(self, spec: str, modules: Path | None = None) -> Kernel:
         """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`.
 
-        A series that no lock names is the newest that there is, and that is locked from then on.  `modules` is the
+        A series that no lock names means the newest kernel, which is locked from then on.  `modules` is the
         directory of the modules of a kernel that comes as a path.
         """
         if "/" in spec:
@@ -136,9 +136,9 @@ class Kernels:
     def offers(self, name: str, *, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return the kernels of a series ("6.12", "6.12-rt-amd64") that its suites offer, oldest first."""
         suites = suites_for(series_of(name)).suites
-        found = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
-        found = [row for row in found if lock_name(release_of(row.package)) == name]
-        return sorted(found, key=lambda row: version_key(row.package.version))
+        rows = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
+        rows = [row for row in rows if lock_name(release_of(row.package)) == name]
+        return sorted(rows, key=lambda row: version_key(row.package.version))
 
     def offered_by(self, suite: str, *, offline: bool = False, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return all the kernels that a suite offers, oldest first; none if the archive doesn't have the suite.
@@ -250,8 +250,8 @@ class Kernels:
         for kernel in self.cached():
             if kernel.release == release:
                 return kernel.modules
-        own = Path("/lib/modules", release)
-        return modules_below(own, release, self.cache) if release and own.is_dir() else ()
+        host = Path("/lib/modules", release)
+        return modules_below(host, release, self.cache) if release and host.is_dir() else ()
 
 
 def image_of(path: Path) -> tuple[bytes, str]:
@@ -263,13 +263,13 @@ def image_of(path: Path) -> tuple[bytes, str]:
     if (processor := kerneltree.architecture(image)) not in ("x86-64", ""):
         raise WrongArchitecture(f"{path} is a kernel for {processor}, not for x86-64")
     if image.startswith(ELF):
-        found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
+        match = re.search(rb"Linux version ([\w.+~-]+) \(", image)
         if not has_pvh_entry(image):
             raise NoSuchKernel(
                 f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 5.0): "
                 "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
             )
-        return image, found[1].decode() if found else ""
+        return image, match[1].decode() if match else ""
     try:
         release = boot_header_version(image).partition(" ")[0]
     except KernelImage as error:
@@ -277,18 +277,18 @@ def image_of(path: Path) -> tuple[bytes, str]:
     try:
         check_whole(image)
     except KernelImage as error:
-        raise NoSuchKernel(f"{path} is no whole bzImage: {error}") from error
+        raise NoSuchKernel(f"{path} is not a complete bzImage: {error}") from error
     return image, release
 
 
 def flavour_of(release: str) -> str:
     """Return the flavour of a release or a series: "rt-amd64" of "6.12-rt-amd64"."""
-    found = re.search(r"-((?:[a-z]+-)?amd64)\Z", release)
-    return found[1] if found else FLAVOUR
+    match = re.search(r"-((?:[a-z]+-)?amd64)\Z", release)
+    return match[1] if match else FLAVOUR
 
 
 def lock_name(release: str) -> str:
-    """Return by which name the lock knows the series of a release: "6.12", or "6.12-rt-amd64" of another flavour."""
+    """Return the lock's name for the series of a release: "6.12", or "6.12-rt-amd64" of another flavour."""
     series, flavour = series_of(release), flavour_of(release)
     return series if flavour == FLAVOUR else f"{series}-{flavour}"
 
@@ -297,11 +297,11 @@ def _fits(package: Package, release: str) -> bool:
     return release_of(package) in (release, f"{release}-{FLAVOUR}")
 
 
-def nearest(offers: Sequence[Locked], wanted: str, of: Callable[[Package], str]) -> Locked:
-    """Return of some offers, oldest first, the first that is newer than `wanted`, else the last."""
+def nearest(offers: Sequence[Locked], version: str, of: Callable[[Package], str]) -> Locked:
+    """Return the first offer, of some oldest first, that is newer than a version, else the last."""
 
     def order(text: str) -> tuple[object, ...]:
         return version_key(text.removesuffix(f"-{flavour_of(text)}"))
 
-    newer = (row for row in offers if order(of(row.package)) > order(wanted))
+    newer = (row for row in offers if order(of(row.package)) > order(version))
     return next(newer, offers[-1])

@@ -39,14 +39,14 @@ class Kernel(NamedTuple):
 
 def series_of(release: str) -> str:
     """Return "6.1" of "6.1.0-54-cloud-amd64"; "" if it doesn't look like a release."""
-    found = re.match(r"(\d+)\.(\d+)(?![\d])", release)
-    return f"{found[1]}.{found[2]}" if found else ""
+    match = re.match(r"(\d+)\.(\d+)(?![\d])", release)
+    return f"{match[1]}.{match[2]}" if match else ""
 
 
 def release_of(package: Package) -> str:
     """Return the release of the kernel that a package holds, by its name; "" if it holds none."""
-    found = re.fullmatch(r"linux-(?:image|binary)-(\d.*)", package.name)
-    return found[1] if found else ""
+    match = re.fullmatch(r"linux-(?:image|binary)-(\d.*)", package.name)
+    return match[1] if match else ""
 
 
 def architecture(image: bytes) -> str:
@@ -132,11 +132,11 @@ def load(tree: Path) -> Kernel:
 
 def is_whole(tree: Path, *, thoroughly: bool = False) -> bool:
     """Return whether nothing of a tree is missing or was changed; `thoroughly`: by reading it."""
-    own = tree / SEAL
-    if not own.exists() and not _adopt(tree):
+    sealed = tree / SEAL
+    if not sealed.exists() and not _adopt(tree):
         return False
     try:
-        return seal.holds(own, thoroughly=thoroughly, renew=own.write_bytes) and bool(load(tree).digest)
+        return seal.holds(sealed, thoroughly=thoroughly, renew=sealed.write_bytes) and bool(load(tree).digest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
@@ -157,9 +157,9 @@ def _adopt(tree: Path) -> bool:
 
 
 def _needed(file: Path, release: str) -> list[tuple[str, bytes]]:
-    wanted = re.compile(
+    files = re.compile(
         rf"\.?/?(boot/(vmlinuz|System\.map)-.*|(usr/)?lib/modules/{re.escape(release)}/"
         r"(vmlinuz|System\.map|modules\.builtin|kernel/drivers/(virtio|char)/[^/]*\.ko(\.xz)?))"
     )
     with deb.members(file) as members:
-        return [(member.name, data.read()) for member, data in members if data and wanted.fullmatch(member.name)]
+        return [(member.name, data.read()) for member, data in members if data and files.fullmatch(member.name)]

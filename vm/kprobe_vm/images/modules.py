@@ -17,13 +17,13 @@ __all__ = ["WANTED_MODULES", "load_order", "modules_below", "modules_beside", "u
 # From the port to the bus: what the agent needs, where Debian builds it as modules.
 WANTED_MODULES = ("virtio_pci", "virtio_console")
 
-_NAME = re.compile(r"(virtio\w*)\.ko(?:\.(xz|gz|zst))?")  # all that the wanted ones need is called so
+_NAME = re.compile(r"(virtio\w*)\.ko(?:\.(xz|gz|zst))?")  # what those modules need has such names
 
 
 def modules_beside(kernel: Path, release: str) -> Path | None:
-    """Return where the modules of a kernel's file lie by it: modules/ or lib/modules/RELEASE, there or one level up.
+    """Return the modules' directory near a kernel's file: modules/ or lib/modules/RELEASE, beside it or one level up.
 
-    One level up: so they are in an unpacked package, which has the kernel in boot/.  None if there are none.
+    An unpacked package, which has the kernel in boot/, has it one level up.  None if there is none.
     """
     beside = kernel.parent / "modules"
     if beside.is_dir():
@@ -42,10 +42,10 @@ def modules_below(directory: Path, release: str, cache: Cache) -> tuple[Path, ..
     `NoSuchKernel` if there is no such directory, `PackageCorrupt`, `PackageMissing` (zstd).
     """
     places = [directory / "lib/modules" / release, directory / "usr/lib/modules" / release, directory / release]
-    place = next((place for place in places if release and place.is_dir()), directory)
-    if not place.is_dir():
-        raise NoSuchKernel(f"{place}: no directory with a kernel's modules")
-    files = {found[1].replace("-", "_"): file for file in place.rglob("virtio*.ko*") if (found := _matched(file))}
+    root = next((root for root in places if release and root.is_dir()), directory)
+    if not root.is_dir():
+        raise NoSuchKernel(f"{root}: no directory with a kernel's modules")
+    files = {found[1].replace("-", "_"): file for file in root.rglob("virtio*.ko*") if (found := _matched(file))}
     contents = {name: unpacked(str(file), file.read_bytes()) for name, file in files.items()}
     return tuple(_kept(cache, name, contents[name]) for name in load_order(contents, list(WANTED_MODULES)))
 
@@ -57,8 +57,8 @@ def load_order(modules: dict[str, bytes], needed: list[str]) -> list[str]:
     def add(name: str) -> None:
         if name in order or name not in modules:  # not there: built in, or absent from this kernel
             return
-        found = re.search(rb"\0depends=([^\0]*)\0", modules[name])
-        for needed in found[1].decode().split(",") if found else []:
+        match = re.search(rb"\0depends=([^\0]*)\0", modules[name])
+        for needed in match[1].decode().split(",") if match else []:
             add(needed.replace("-", "_"))
         order.append(name)
 

@@ -112,10 +112,10 @@ class LocalRecording:
 
     def __init__(self, tree: Tree | None = None) -> None:
         self._tree = tree or LocalTree()
-        found = survey(self._tree)
-        self.cannot: list[str] = found.cannot
-        self.tracing: list[str] = found.tracing
-        self.plan: Mapping[str, list[str]] = {} if found.cannot else plan(found, self._tree)
+        surveyed = survey(self._tree)
+        self.cannot: list[str] = surveyed.cannot
+        self.tracing: list[str] = surveyed.tracing
+        self.plan: Mapping[str, list[str]] = {} if surveyed.cannot else plan(surveyed, self._tree)
 
     def record(self, into: Path, config: str | None, progress: Progress) -> tuple[Path, list[str]]:
         """Record into a directory below `into`; return it, and lines about what is wrong.
@@ -125,11 +125,11 @@ class LocalRecording:
         """
         guest = LocalGuest(self._tree)
         with _turn(self._tree):
-            found, left = undone(guest, lambda: asked(guest, progress), progress)
+            answers, left = undone(guest, lambda: asked(guest, progress), progress)
         text = config or configuration(self._tree) or None
-        written = write_down(self._tree, found.answers, into, text, progress)
+        written = write_down(self._tree, answers.answers, into, text, progress)
         try:
-            check(found.differences)
+            check(answers.differences)
         except UnknownAnswers as error:
             left.append(str(error))
         return written, left
@@ -188,7 +188,7 @@ def _end(number: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _turn(tree: Tree) -> Iterator[None]:
-    """Hold the lock by which this project's tracers take turns; a tree that isn't this machine's has none."""
+    """Hold the lock by which this project's tracers take turns; another machine's tree has none."""
     if not isinstance(tree, LocalTree):
         yield
         return

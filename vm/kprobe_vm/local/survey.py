@@ -178,10 +178,10 @@ def _readers(tree: Tree) -> Iterator[str]:
         with contextlib.suppress(OSError):  # it has ended, or we lack permission
             for number in tree.listdir(f"proc/{pid}/fd"):
                 with contextlib.suppress(OSError):
-                    place = os.readlink(f"/proc/{pid}/fd/{number}")
-                    if re.match(r"/sys/kernel/(debug/)?tracing/.", place) and int(pid) != os.getpid():
+                    target = os.readlink(f"/proc/{pid}/fd/{number}")
+                    if re.match(r"/sys/kernel/(debug/)?tracing/.", target) and int(pid) != os.getpid():
                         comm = tree.read(f"proc/{pid}/comm").decode("utf-8", "replace").strip()
-                        yield f"process {pid} ({comm}) has {place} open"
+                        yield f"process {pid} ({comm}) has {target} open"
 
 
 # ---- the plan ----
@@ -209,7 +209,7 @@ def plan(surveyed: Survey, tree: Tree) -> Mapping[str, list[str]]:
     optimization = [f"/{OPTIMIZATION}: off, and on again"] if tree.exists(OPTIMIZATION) else []
     return {
         "It reads": [
-            "all of the tracefs, /proc/kallsyms, the kernel's code in /proc/kcore, BTF, the names of kernel threads",
+            "all of the tracefs, /proc/kallsyms, the kernel's code in /proc/kcore, BTF, the names of kernel threads"
         ],
         "It writes, and undoes": [
             f"/{TRACING}/kprobe_events: probes `recorded`, `chain`, `other`, which a process of its own hits",

@@ -181,12 +181,12 @@ class Boot:
         return self._give_up(GuestHang, message)
 
     def _port_closed(self) -> None:
-        """QEMU reports that the agent has let go of its port; called on the control thread, which goes on."""
+        """QEMU reports that the agent has closed its port; called on the control thread, which goes on."""
         if self.channel.hello is not None:
             threading.Thread(target=self._agent_is_gone, name="kprobe-vm port", daemon=True).start()
 
     def _agent_is_gone(self) -> None:
-        """Fail everything, unless QEMU ends soon: a kernel that powers off lets go of the port too, shortly before."""
+        """Fail everything, unless QEMU ends soon: a kernel that powers off closes the port too, shortly before."""
         if not self.pace.wait(self.qemu.ended, self.deadlines.port):
             self.channel.fail(self._error(ChannelClosed, "the guest's agent has closed its port", self.qemu.describe()))
 

@@ -55,7 +55,7 @@ class _Log:
             self._is_broken = True
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
         self._file.close()
@@ -121,7 +121,7 @@ class Console:
                 self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
@@ -148,9 +148,9 @@ class Console:
             except Exception:  # the listener may have gone; the guest must not wait for it
                 with contextlib.suppress(ValueError):
                     self._listeners.remove(listener)
-        *whole, partial = (self._partial + data).split(b"\n")
+        *lines, partial = (self._partial + data).split(b"\n")
         self._partial = partial[:LONGEST]
-        for raw in whole:
+        for raw in lines:
             line = _shown(raw[:LONGEST].rstrip(b"\r"))
             self._lines.append(line)
             if PANIC.search(line):

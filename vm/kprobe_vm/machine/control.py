@@ -104,7 +104,7 @@ class Control:
         return ", ".join([words, *counter[:1]])
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)

@@ -136,8 +136,8 @@ class Launch:
         channel, control = started.boot.channel, started.boot.control
         self.progress("saving the guest as a template for the next")
         # clones then have in memory what every user does first
-        place = started.hello.tracing
-        for op, path in ((Op.STAT, f"{place}\0"), (Op.READ_FILE, f"{place}/kprobe_events\0")):
+        tracing = started.hello.tracing
+        for op, path in ((Op.STAT, f"{tracing}\0"), (Op.READ_FILE, f"{tracing}/kprobe_events\0")):
             channel.call(op, path.encode(), deadline=self.deadlines.operation)
         with_memory = saved.method == MEMORY
         try:

@@ -30,18 +30,17 @@ __all__ = ["Machine"]
 class Machine:
     """A guest with a kernel: a series ("6.1": the build that is locked), a release, or a path to a bzImage or vmlinux.
 
-    Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line
-    of text at each step that takes time. `accelerator` "kvm" or "tcg" takes the choice out of our hands (so does
-    the environment variable `KPROBE_VM_ACCELERATOR`). With `template` it is a clone of a guest that was saved when it
-    had just booted, made if there is none yet: it starts in a small part of the time of a boot, with its own memory and
-    the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
-    Where that fails, it boots (see `faults`). `packages` are Debian packages that the guest has, with what they depend
-    on ("=NAME" for one alone); it gets more memory if they need it. `modules` is where the modules are of a kernel that
-    comes as a path; without `virtio` the machine has no such devices, and is spoken with by a serial port. The
-    variables of `environment` (default: os.environ) name the archive of packages and the lock. Starting
-    raises `NotReady` if the host lacks something and `MachineDied` if the guest doesn't come up; using it raises
-    `MachineDied` once it is gone, and `OSError` for the guest kernel's refusals. All methods may be called from any
-    thread.
+    Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line of
+    text at each step that takes time. `accelerator` "kvm" or "tcg" overrides our choice (so does the environment
+    variable `KPROBE_VM_ACCELERATOR`). With `template` it is a clone of a guest that was saved when it had just booted,
+    made if there is none yet: cloning is much faster than booting.  It has its own memory and the clock set, but its
+    processes, its boot id and the time since its boot are the saved guest's. Where that fails, it boots (see `faults`).
+    `packages` are Debian packages that the guest has, with what they depend on ("=NAME" for one alone); it gets more
+    memory if they need it. `modules` is the modules' directory of a kernel that comes as a path; without `virtio` the
+    machine has no such devices, and talks through a serial port. The variables of `environment` (default: os.environ)
+    name the archive of packages and the lock. Starting raises `NotReady` if the host lacks something and `MachineDied`
+    if the guest doesn't come up; using it raises `MachineDied` once it is gone, and `OSError` for the guest kernel's
+    refusals. Any thread may call any method.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ from kprobe_vm.host import programs
 __all__ = ["COMMAND_LINE", "Descriptors", "Hardware", "Qemu", "Ram", "arguments", "dying_with"]
 
 # nokaslr: symbols stay at their addresses in every run.  cryptomgr.notests: 0.3 s less.  no_timer_check: on a busy host
-# the kernel finds its emulated timer too slow, and panics ("IO-APIC + timer doesn't work").  rcu_expedited: who takes a
-# probe, an event or a buffer away waits for a grace period, 20 to 60 ms on an idle guest and now less than 1.  panic=-1
+# the kernel finds its emulated timer too slow, and panics ("IO-APIC + timer doesn't work").  rcu_expedited: removing a
+# probe, an event or a buffer waits for a grace period, 20 to 60 ms on an idle guest and now less than 1.  panic=-1
 # and oops=panic, with QEMU's -no-reboot: a dead kernel ends QEMU at once.  Mitigations stay on: they are part of the
 # kernel under test.
 COMMAND_LINE = (
@@ -40,13 +40,13 @@ class Hardware(NamedTuple):
 
 
 class Ram(NamedTuple):
-    """Guest memory that has a name of its own, as templates need it: of a template, or of a clone."""
+    """Guest memory with a name, as a template or a clone needs it."""
 
     descriptor: int | None = None  # of the file that is mapped; None: memory without a file
     shared: bool = False  # whether the guest's writes go to the file; else the guest keeps them to itself
 
     def arguments(self, memory: int) -> list[str]:
-        """Return QEMU's arguments for this as the machine's memory, of so many MiB."""
+        """Return QEMU's arguments that make this the machine's memory, with its size in MiB."""
         if self.descriptor is None:
             return ["-object", f"memory-backend-ram,id=ram,size={memory}M"]
         share = "on" if self.shared else "off"
@@ -128,11 +128,11 @@ def dying_with(parent: int) -> list[str]:
 
 
 class Qemu:
-    """A running QEMU, connected by inherited socket pairs: there is no name in any file system to clash or to be left.
+    """A running QEMU, connected by inherited socket pairs: no file system holds a name that could clash or stay behind.
 
     The kernel kills it (PR_SET_PDEATHSIG) when the thread that started it ends; that is a thread of our own that waits
     for QEMU, so this happens when our process dies and not before.  QEMU has its own session: a Ctrl-C in the terminal
-    is not for it.
+    doesn't reach it.
     """
 
     def __init__(self, program: str, hardware: Hardware, *, ram: Ram | None = None, state: int | None = None) -> None:

@@ -179,9 +179,9 @@ class Template:
             }
             text = json.dumps(facts).encode()
             os.lseek(file, size, os.SEEK_SET)
-            rest = memoryview(contents.state + text + _TRAILER.pack(len(text), _MAGIC))
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            unwritten = memoryview(contents.state + text + _TRAILER.pack(len(text), _MAGIC))
+            while unwritten:
+                unwritten = unwritten[os.write(file, unwritten) :]
             os.utime(file, ns=(time.time_ns(), modified * 10**9))
             self.drop()
             os.link(name, self.path, src_dir_fd=file)  # any: with one, Python calls linkat, which follows /proc's link

@@ -77,8 +77,8 @@ def config_beside(kernel: str) -> Path | None:
     except NotReady:  # reported when it is started
         return None
     places = dict.fromkeys((image.parent, image.resolve().parent))
-    found = [place / f"config-{release}" for place in places if release]
-    return next((path for path in found if path.is_file()), None)
+    files = [directory / f"config-{release}" for directory in places if release]
+    return next((path for path in files if path.is_file()), None)
 
 
 def _configuration(path: Path | None) -> str | None:

@@ -74,10 +74,10 @@ class Btf:
 
     def parameters(self, proto: int) -> list[tuple[str, int]]:
         """Return (name, type id) of the parameters; ("...", 0) stands for a variable argument list."""
-        found = []
+        pairs = []
         for name, kind in struct.iter_unpack("<II", self.types[proto].data):
-            found.append((self.text_at(name), kind) if name or kind else ("...", 0))
-        return found
+            pairs.append((self.text_at(name), kind) if name or kind else ("...", 0))
+        return pairs
 
     def untagged(self, number: int) -> int:
         """Follow tags, which say nothing of a type itself."""
@@ -87,11 +87,11 @@ class Btf:
 
     def members(self, entry: Type) -> list[tuple[str, int, int, int]]:
         """Return (name, type id, offset in bits, width of a bitfield or 0) of a struct's or union's members."""
-        found = []
+        rows = []
         for name, kind, offset in struct.iter_unpack("<III", entry.data):
             bits = offset >> 24 if entry.flag else 0
-            found.append((self.text_at(name), kind, offset & 0xFFFFFF if entry.flag else offset, bits))
-        return found
+            rows.append((self.text_at(name), kind, offset & 0xFFFFFF if entry.flag else offset, bits))
+        return rows
 
     def references(self, number: int, *, fields: bool) -> list[int]:
         """Return the types that a type is made of; with `fields`, those of a struct's members too."""
@@ -114,28 +114,30 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
     lines: dict[tuple[int, ...], int] = {}
     names: dict[str, int] = {}
     by_function: dict[str, int] = {}
-    wanted: list[int] = []
+    pending: list[int] = []
     for name, proto in btf.functions():
         row = [btf.untagged(btf.types[proto].size)]
         for parameter, kind in btf.parameters(proto):
             row += [names.setdefault(parameter, len(names)), btf.untagged(kind)]
-        wanted += [row[0], *row[2::2]]
+        pending += [row[0], *row[2::2]]
         by_function.setdefault(name, lines.setdefault(tuple(row), len(lines) + 1))
     structs = _structs(btf) if fields else {}
-    wanted += structs.values()
+    pending += structs.values()
     reached = {0}
-    while wanted:
-        number = btf.untagged(wanted.pop())
+    while pending:
+        number = btf.untagged(pending.pop())
         if number not in reached:
             reached.add(number)
-            wanted += btf.references(number, fields=fields)
-    place = {number: index for index, number in enumerate(sorted(reached))}
+            pending += btf.references(number, fields=fields)
+    positions = {number: index for index, number in enumerate(sorted(reached))}
     words = list(names)
     rows = []
     for known in lines:
         pairs = zip(known[1::2], known[2::2], strict=True)
-        rows.append("\t".join([str(place[known[0]]), *(f"{words[name]}:{place[kind]}" for name, kind in pairs)]))
-    types = [_type_line(btf, number, place, fields=fields) for number in sorted(reached)]
+        rows.append(
+            "\t".join([str(positions[known[0]]), *(f"{words[name]}:{positions[kind]}" for name, kind in pairs)])
+        )
+    types = [_type_line(btf, number, positions, fields=fields) for number in sorted(reached)]
     return packed.file(
         b"kprobtyp",
         {
@@ -143,18 +145,20 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
             "chars": array("I", [number for number in range(1 << 16) if _is_character(btf, number)]).tobytes(),
             "protos": packed.texts(_lines(rows, PROTOTYPES)),
             "types": packed.texts(_lines(types, TYPES)),
-            "structs": packed.texts(_lines([f"{name}\t{place[structs[name]]}" for name in sorted(structs)], STRUCTS)),
+            "structs": packed.texts(
+                _lines([f"{name}\t{positions[structs[name]]}" for name in sorted(structs)], STRUCTS)
+            ),
         },
     )
 
 
 def _structs(btf: Btf) -> dict[str, int]:
     """Return the number of each struct by name: the first of those that share a name, as the kernel finds it."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, entry in enumerate(btf.types):
         if entry.kind == STRUCT:
-            found.setdefault(entry.name, number)
-    return found
+            numbers.setdefault(entry.name, number)
+    return numbers
 
 
 def _is_character(btf: Btf, number: int) -> bool:
@@ -169,18 +173,18 @@ def _lines(lines: Sequence[str], each: int) -> list[bytes]:
     return ["\n".join(lines[at : at + each]).encode() for at in range(0, len(lines), each)]
 
 
-def _type_line(btf: Btf, number: int, place: dict[int, int], *, fields: bool) -> str:
+def _type_line(btf: Btf, number: int, positions: dict[int, int], *, fields: bool) -> str:
     entry = btf.types[number]
     if not number:
         return "0"
     words: list[object] = [LETTERS[entry.kind]]
     if entry.kind in (PTR, FUNC_PROTO, VOLATILE, CONST, RESTRICT):
-        words.append(place[btf.untagged(entry.size)])
+        words.append(positions[btf.untagged(entry.size)])
     elif entry.kind == TYPEDEF:
-        words += [place[btf.untagged(entry.size)], entry.name]
+        words += [positions[btf.untagged(entry.size)], entry.name]
     elif entry.kind == ARRAY:
         element, _, count = struct.unpack("<III", entry.data)
-        words += [place[btf.untagged(element)], count]
+        words += [positions[btf.untagged(element)], count]
     elif entry.kind == INT:
         words += [entry.size, entry.data[3] & 0xF, entry.data[0], entry.name]
     elif entry.kind in (ENUM, ENUM64):
@@ -191,5 +195,5 @@ def _type_line(btf: Btf, number: int, place: dict[int, int], *, fields: bool) ->
         words += [entry.size, entry.name]
         if fields and entry.kind in (STRUCT, UNION):
             for name, kind, offset, bits in btf.members(entry):
-                words.append(f"{name}:{place[btf.untagged(kind)]}:{offset}" + (f":{bits}" if bits else ""))
+                words.append(f"{name}:{positions[btf.untagged(kind)]}:{offset}" + (f":{bits}" if bits else ""))
     return "\t".join(map(str, words))

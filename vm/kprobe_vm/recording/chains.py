@@ -22,7 +22,7 @@ ENTRIES = "f[:["  # how a README mentions fprobes
 RETURN = "%return"
 OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 INNER = (5, 9)  # where what follows the call to ftrace is: without ENDBR before it, and with
-TRIES = 1000  # an optimisation that doesn't come is none
+TRIES = 1000  # tries, after which the probe isn't going to be optimized
 TRIGGER = b'stacktrace if comm == "workload"'
 CALLER = re.compile(r": chain: \((\S+)/0x[0-9a-f]+ <- ")
 FRAME = re.compile(r"^ => ([^/\n]+)", re.MULTILINE)
@@ -83,8 +83,8 @@ class _Asking:
         # before 5.3 there is no struct: the signal is in a register
         return {**chains, "registers_whole": whole, **({"exit_signal": offsets[0]} if offsets else {})}
 
-    def _argument(self, place: int) -> str:
-        return self._traced(f"p:chain {self._fork} +{place}(%di):s32", self._fork)
+    def _argument(self, offset: int) -> str:
+        return self._traced(f"p:chain {self._fork} +{offset}(%di):s32", self._fork)
 
     def _traced(self, definition: str, function: str) -> str:
         """Return the trace text of the workload's call of `function` with a probe defined."""

@@ -25,7 +25,7 @@ NEWEST = Functions(*(names[0] for names in KINDS))
 
 
 def functions(kallsyms: str) -> Functions:
-    """Return those of a kernel by its /proc/kallsyms; the newest name if it has none of a kind."""
+    """Return a kernel's functions by its /proc/kallsyms; the newest name where it has none."""
     there = {line.split(" ", 2)[2].partition("\t")[0] for line in kallsyms.splitlines()}
-    found = [next((name for name in names if name in there), names[0]) for names in KINDS]
-    return Functions(*found)
+    names_there = [next((name for name in names if name in there), names[0]) for names in KINDS]
+    return Functions(*names_there)

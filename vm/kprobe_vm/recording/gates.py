@@ -61,29 +61,29 @@ class _Unasked(NamedTuple):
 def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
     """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is reported as progress."""
     if not guest.tracefs.exists("dynamic_events"):
-        progress("it isn't asked how it differs from other kernels: it is from before 5.0, and its version tells")
+        progress("it isn't asked how it differs from other kernels: it is older than 5.0, and its version tells")
         return _Unasked({}, {}, {}, {})
     progress("asking how it differs from other kernels")
     asked: Callable[[object, object, str, Mapping[str, str]], Differences] = next(
         iter(entry_points(group=GROUP, name="sim"))
     ).load()
-    found = probe_points(guest)
+    points = probe_points(guest)
     workload = guest.workload()
     try:
         with _breakpoints(guest):
-            differences = asked(guest.tracefs, workload, version_of(banner), found)
+            differences = asked(guest.tracefs, workload, version_of(banner), points)
     finally:
         workload.close()
     for row, (expected, value) in differences.contradicted.items():
-        progress(f"{row} is {value!r}, not {expected!r} as by its version")
+        progress(f"{row} is {value!r}, not {expected!r} as its version says")
     for row, what in differences.missing.items():
-        progress(f"{row} is as by its version: it hasn't {what}")
+        progress(f"{row} is as its version says: it lacks {what}")
     return differences
 
 
 @contextlib.contextmanager
 def _breakpoints(guest: Guest) -> Iterator[None]:
-    """Keep the kernel from optimizing breakpoints into jumps meanwhile."""
+    """Keep the kernel from optimizing breakpoints into jumps until the context ends."""
     try:
         before = guest.read(OPTIMIZATION)
     except OSError:

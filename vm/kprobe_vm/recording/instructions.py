@@ -165,46 +165,46 @@ def jump_labels(read: ReadMemory, first: int, last: int, text: Text) -> list[Spe
     """Return the ranges of the jump labels in a text; `first` and `last` bound the table `__jump_table`.
 
     An entry is s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, since 5.0); before
-    that it is three addresses.  Both are tried, and that is taken with which more are in the text.
+    that it is three addresses.  Both are tried, and the one with more entries in the text counts.
     """
     table = read(first, last - first)
     relative = iter_unpack("<iiq", table[: len(table) // 16 * 16])
     absolute = iter_unpack("<QQQ", table[: len(table) // 24 * 24])
     ways = [first + 16 * index + entry[0] for index, entry in enumerate(relative)], [entry[0] for entry in absolute]
     most = max(([address for address in way if 0 <= address - text.start < len(text.code)] for way in ways), key=len)
-    found = []
+    ranges = []
     for address in most:
         offset = address - text.start
         if 0 <= offset < len(text.code):
             # arch_jump_entry_size(): a short jump or a two-byte nop, else the long form
             short = text.code[offset] == 0xEB or text.code[offset : offset + 2] == b"\x66\x90"
-            found.append(Special(address, 2 if short else 5, Kind.RESERVED))
-    return found
+            ranges.append(Special(address, 2 if short else 5, Kind.RESERVED))
+    return ranges
 
 
 def static_calls(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the ranges of the static calls in a text; an entry is s32 address, s32 key, relative to itself."""
-    found = []
+    ranges = []
     for index, (address, _) in enumerate(iter_unpack("<ii", read(first, (last - first) // 8 * 8))):
         address += first + 8 * index
         if 0 <= address - text.start < len(text.code):
-            found.append(Special(address, 5, Kind.RESERVED))
-    return found
+            ranges.append(Special(address, 5, Kind.RESERVED))
+    return ranges
 
 
 def bugs(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the addresses of BUG and WARN instructions in a text.
 
     An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so
-    that one is taken with which most entries point at UD1 or UD2.  Since 6.19 a warning that takes arguments is a call:
+    the one counts with which most entries point at UD1 or UD2.  Since 6.19 a warning that takes arguments is a call:
     its entry points at the instruction after what loads them, which takes no probe either.
     """
     table = read(first, last - first)
     best: list[int] = []
     most = seen = 0
     for size in (12, 16, 8, 20, 24):
-        whole = range(0, len(table) - size + 1, size)
-        addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in whole]
+        starts = range(0, len(table) - size + 1, size)
+        addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in starts]
         inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
         undefined = sum(_is_undefined(text.code[a - text.start : a - text.start + 5]) for a in inside)
         seen += len(inside)

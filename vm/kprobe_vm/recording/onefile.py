@@ -15,7 +15,7 @@ GROUP, NAME = "kprobe.profile", "pack"
 
 
 def record_file(record: Callable[[Path], Path], output: Path) -> Path:
-    """Write what `record` writes below the directory that it is given, and returns, as one file; return that.
+    """Write the profile that `record` writes below a directory and returns, as one file; return the file.
 
     The file is replaced once it is whole.  Raises OSError before anything is recorded if it can't be written where it
     is to be, and `MachineError` for a recording that the simulator finds unsound.
@@ -25,9 +25,9 @@ def record_file(record: Callable[[Path], Path], output: Path) -> Path:
         pack = pack or point.load()
     if pack is None:
         raise NotReady(f"nothing is installed as {NAME!r} in the entry points {GROUP}")
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as place:
-        directory = record(Path(place))
-        fresh = Path(place, "profile")
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as parent:
+        directory = record(Path(parent))
+        fresh = Path(parent, "profile")
         try:
             fresh.write_bytes(pack(directory))
         except ValueError as error:

@@ -13,8 +13,8 @@ from kprobe_vm.recording.symboltable import KallsymsEntry, parse_kallsyms
 
 __all__ = ["probe_points"]
 
-# A function that ends in a return that is padded, and no table that reserves instructions knows the padding; those that
-# return to themselves with iret, sync_core() of arch/x86.  The first that a kernel has counts.
+# Functions that end in a padded return, whose padding no table reserves; functions that return to themselves with iret,
+# sync_core() of arch/x86.  The first that a kernel has counts.
 FUNCTIONS = {
     "int3": (Kind.INT3, ("do_sys_openat2", "do_sys_open", "vfs_read")),
     "unsupported": (Kind.UNSUPPORTED, ("ipi_sync_core", "do_sync_core", "text_poke_early")),
@@ -25,20 +25,20 @@ def probe_points(guest: Guest) -> dict[str, str]:
     """Return a guest's probe points, by their names in the questions; without /proc/kcore only those in modules."""
     kallsyms = guest.read("proc/kallsyms").decode()
     entries = parse_kallsyms(kallsyms)
-    found = _of_modules(entries, guest.tracefs.read("available_filter_functions").decode())
-    found["open"] = functions(kallsyms).opening
+    points = _of_modules(entries, guest.tracefs.read("available_filter_functions").decode())
+    points["open"] = functions(kallsyms).opening
     try:
         memory = Memory(guest)
     except (OSError, ValueError):
-        return found
+        return points
     try:
         for name, (kind, names) in FUNCTIONS.items():
-            place = next(filter(None, (_instruction(entries, memory, one, kind) for one in names)), None)
-            if place is not None:
-                found[name] = place
+            point = next(filter(None, (_instruction(entries, memory, one, kind) for one in names)), None)
+            if point is not None:
+                points[name] = point
     finally:
         memory.close()
-    return found
+    return points
 
 
 def _instruction(entries: Sequence[KallsymsEntry], memory: Memory, function: str, kind: Kind) -> str | None:
@@ -54,9 +54,9 @@ def _instruction(entries: Sequence[KallsymsEntry], memory: Memory, function: str
 def _of_modules(entries: Sequence[KallsymsEntry], traceable: str) -> dict[str, str]:
     """Return the probe points in modules; `traceable` is available_filter_functions."""
     functions = [entry for entry in entries if entry.type in "tT"]
-    own = Counter(entry.name for entry in functions if not entry.module)
+    names = Counter(entry.name for entry in functions if not entry.module)
     modules = Counter(entry.name for entry in functions if entry.module)
     bare = {line for line in traceable.splitlines() if "\t" not in line and " " not in line}
     loaded = sorted({entry.module for entry in functions if entry.module})
-    shared = sorted(name for name, count in modules.items() if count == own[name] == 1 and name in bare)
+    shared = sorted(name for name, count in modules.items() if count == names[name] == 1 and name in bare)
     return {name: of[0] for name, of in (("module", loaded), ("shared", shared)) if of}

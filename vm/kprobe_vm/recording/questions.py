@@ -70,9 +70,9 @@ def _files(guest: Guest, answers: dict[str, bytes], tree: str, below: str, prefi
                 answers[f"errors/{path}"] = b"%d" % (error.errno or 0)
 
 
-def _auxv(data: bytes, wanted: int) -> int:
+def _auxv(data: bytes, kind: int) -> int:
     pairs = struct.iter_unpack("<QQ", data[: len(data) // 16 * 16])
-    return int(next(value for key, value in pairs if key == wanted))
+    return int(next(value for key, value in pairs if key == kind))
 
 
 def _probe(guest: Guest, answers: dict[str, bytes]) -> None:
@@ -80,14 +80,14 @@ def _probe(guest: Guest, answers: dict[str, bytes]) -> None:
     events = f"{TRACING}/kprobe_events"
     for number in (1, 2):
         guest.write(events, f"p:recorded {sample}".encode())
-        place = f"{TRACING}/events/kprobes/recorded"
-        answers[f"id{number}"] = guest.read(f"{place}/id")
+        directory = f"{TRACING}/events/kprobes/recorded"
+        answers[f"id{number}"] = guest.read(f"{directory}/id")
         if number == 1:
             tree = guest.shell(f"cd /{TRACING}/events/kprobes && find . {STAT}").replace(b"/recorded", b"/one")
             answers["kprobes.tree"] = tree
             for name in ("enable", "filter", "hist", "trigger", "format"):
                 with contextlib.suppress(OSError):
-                    answers[f"probe/{name}"] = guest.read(f"{place}/{name}")
+                    answers[f"probe/{name}"] = guest.read(f"{directory}/{name}")
             for name in ("enable", "filter"):
                 answers[f"group/{name}"] = guest.read(f"{TRACING}/events/kprobes/{name}")
         guest.write(events, b"-:recorded")
@@ -100,33 +100,33 @@ def _probe(guest: Guest, answers: dict[str, bytes]) -> None:
 
 
 def _instance(guest: Guest, answers: dict[str, bytes]) -> None:
-    place = f"{TRACING}/instances/recorded"
-    guest.mkdir(place)
+    instance = f"{TRACING}/instances/recorded"
+    guest.mkdir(instance)
     try:
-        tree = guest.shell(f"cd /{place} && find . -path './events/*' -prune -o {STAT}")
+        tree = guest.shell(f"cd /{instance} && find . -path './events/*' -prune -o {STAT}")
         answers["instance.tree"] = tree
         _files(guest, answers, tree.decode(), "instances/recorded/", "instance/")
     finally:
-        guest.rmdir(place)
+        guest.rmdir(instance)
 
 
 def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
     """The header of latency-format shows the preemption model, `(M:desktop VP:0, ...`, if there is an entry.
 
-    The entry, a mark, then shows from which place in the kernel marks say to come.
+    The entry, a mark, also shows the address that the kernel names as the source of marks.
     """
     guest.write(f"{TRACING}/{LATENCY}", b"1")
     guest.write(f"{TRACING}/trace_marker", b"recorded")
     header = guest.read(f"{TRACING}/trace")
     guest.write(f"{TRACING}/{LATENCY}", b"0")
-    found = re.search(rb"\(M:([^():]*) VP:", header)
-    if found is None:
+    model = re.search(rb"\(M:([^():]*) VP:", header)
+    if model is None:
         raise ValueError(f"no preemption model in {header!r}")
-    answers["preempt_model"] = found.group(1)
+    answers["preempt_model"] = model.group(1)
     guest.write(f"{TRACING}/options/sym-offset", b"1")
-    place = re.search(rb" tracing_mark_write\+0x([0-9a-f]+)/", guest.read(f"{TRACING}/trace"))
+    offset = re.search(rb" tracing_mark_write\+0x([0-9a-f]+)/", guest.read(f"{TRACING}/trace"))
     guest.write(f"{TRACING}/options/sym-offset", b"0")
-    answers["marker_offset"] = place.group(1) if place else b"0"
+    answers["marker_offset"] = offset.group(1) if offset else b"0"
 
 
 def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
@@ -140,7 +140,7 @@ def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
 class Memory:
     """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file).
 
-    Raises OSError where that can't be opened, ValueError for what is none.
+    Raises OSError where that can't be opened, ValueError for another file.
     """
 
     def __init__(self, files: Tree) -> None:

@@ -54,9 +54,9 @@ def record(guest: Guest, into: Path, *, config: str | None = None, progress: Pro
     recording of the same release is replaced, and only once the new one is whole.  After that raise
     `UnknownAnswers` if the kernel answers a question in a way that isn't known.
     """
-    found = asked(guest, progress)
-    written = write_down(guest, found.answers, into, config, progress)
-    check(found.differences)
+    answers = asked(guest, progress)
+    written = write_down(guest, answers.answers, into, config, progress)
+    check(answers.differences)
     return written
 
 
@@ -95,8 +95,8 @@ def write_profile(
 ) -> Path:
     """Write a profile from a guest's answers and its memory; return its directory."""
     release = answers["version"].decode().split()[2]
-    with tempfile.TemporaryDirectory(dir=into, prefix=".recording-") as place:
-        fresh = Path(place, release)
+    with tempfile.TemporaryDirectory(dir=into, prefix=".recording-") as directory:
+        fresh = Path(directory, release)
         fresh.mkdir()
         profilefile.write(fresh, answers, config)
         entries = parse_kallsyms(answers["kallsyms"].decode())
@@ -187,11 +187,11 @@ def _modules(text: str, entries: Iterable[KallsymsEntry]) -> list[Module]:
     for line in text.splitlines():
         name, size, *_, base = line.split()[:6]
         start = int(base, 16)
-        own = [entry for entry in entries if entry.module == name]
-        last = max((entry.address for entry in own if entry.type in "tTwW"), default=start)
+        symbols = [entry for entry in entries if entry.module == name]
+        last = max((entry.address for entry in symbols if entry.type in "tTwW"), default=start)
         end = start + _whole_pages(int(size))
         areas = [(start, end)]
-        for entry in own:
+        for entry in symbols:
             if not start <= entry.address < end:
                 page = entry.address & -PAGE
                 if page > areas[-1][1]:
@@ -199,7 +199,7 @@ def _modules(text: str, entries: Iterable[KallsymsEntry]) -> list[Module]:
                 else:
                     areas[-1] = (areas[-1][0], max(areas[-1][1], page + PAGE))
         if len(areas) > 1:  # the size is that of all areas
-            inside = [entry.address for entry in own if start <= entry.address < end]
+            inside = [entry.address for entry in symbols if start <= entry.address < end]
             areas[0] = (start, _whole_pages(max([*inside, last]) + 1))
         modules.append(Module(name, start, min(_whole_pages(last + 1), end), tuple(areas)))
     return modules

@@ -107,7 +107,7 @@ class Locations:
 
     def __init__(self, entries: Sequence[KallsymsEntry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
         self._texts = texts
-        self._reserved = frozenset(reserved)  # where jump labels are: nops of the same look
+        self._reserved = frozenset(reserved)  # where jump labels are: their nops look the same
         self._addresses = [entry.address for entry in entries]
         self._by_name: dict[tuple[str, str], list[int]] = {}
         for entry in entries:
@@ -115,24 +115,24 @@ class Locations:
 
     def find(self, lines: Iterable[str]) -> list[int]:
         """Return the addresses in the order of the lines; raise ValueError for a line that nothing fits."""
-        found: list[int] = []
+        addresses: list[int] = []
         last: dict[str, int] = {}
         for line in lines:
             name, _, module = line.partition(" [")
             module = module.rstrip("]")
             after = last.get(module, 0)
             if name.startswith("__ftrace_invalid_address___"):
-                place = self._orphan(int(name.rpartition("___")[2]), after)
+                address = self._orphan(int(name.rpartition("___")[2]), after)
             else:
                 both = (self._entry(name, module, after), self._inside(name, module, after))
-                place = min((found for found in both if found is not None), default=None)
-                if place is None:
-                    place = self._lost_after(name, module, after) or self._lost_after(name, module, after, step=1)
-            if place is None:
+                address = min((addresses for addresses in both if addresses is not None), default=None)
+                if address is None:
+                    address = self._lost_after(name, module, after) or self._lost_after(name, module, after, step=1)
+            if address is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
-            last[module] = place
-            found.append(place)
-        return found
+            last[module] = address
+            addresses.append(address)
+        return addresses
 
     def _code(self, address: int, size: int) -> bytes:
         for text in self._texts:
@@ -158,31 +158,31 @@ class Locations:
 
     def _lost_after(self, name: str, module: str, after: int, *, step: int = 16) -> int | None:
         """Find a lost function after a named one that has no ftrace location of its own; 16: functions are aligned."""
-        places = (address for address in self._by_name.get((name, module), ()) if address > after)
-        found = (self._lost(address, after, step) for address in places)
-        return next((place for place in found if place is not None), None)
+        addresses = (address for address in self._by_name.get((name, module), ()) if address > after)
+        locations = (self._lost(address, after, step) for address in addresses)
+        return next((location for location in locations if location is not None), None)
 
     def _lost(self, address: int, after: int, step: int = 16) -> int | None:
-        at = bisect_right(self._addresses, address)
-        end = self._addresses[at] if at < len(self._addresses) else address
-        for place in range((address // step + 1) * step, end, step):
-            if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
-                return place
+        following = bisect_right(self._addresses, address)
+        end = self._addresses[following] if following < len(self._addresses) else address
+        for location in range((address // step + 1) * step, end, step):
+            if location > after and location not in self._reserved and self._code(location, 5) in NOP5:
+                return location
         return None
 
     def _orphan(self, offset: int, after: int) -> int | None:
         """Find a location whose function is gone (a weak one): the nop that far after the symbol before it."""
-        at = bisect_right(self._addresses, after - offset)
-        while at < len(self._addresses):
-            place = self._addresses[at] + offset
-            following = bisect_right(self._addresses, self._addresses[at])
+        index = bisect_right(self._addresses, after - offset)
+        while index < len(self._addresses):
+            location = self._addresses[index] + offset
+            following = bisect_right(self._addresses, self._addresses[index])
             if (
-                place > after
-                and (following == len(self._addresses) or place < self._addresses[following])
-                and self._code(place, 5) in NOP5
+                location > after
+                and (following == len(self._addresses) or location < self._addresses[following])
+                and self._code(location, 5) in NOP5
             ):
-                return place
-            at = following
+                return location
+            index = following
         return None
 
 
@@ -209,8 +209,8 @@ class KernelSymbols(NamedTuple):
         names = [entry.name.encode() for entry in self.entries]
         order = sorted(range(len(names)), key=lambda index: (names[index], index))
         rank = [0] * len(order)
-        for place, index in enumerate(order):
-            rank[index] = place
+        for index_there, index in enumerate(order):
+            rank[index] = index_there
         blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
         module_names = sorted(
             {entry.module for entry in self.entries if entry.module} | {module.name for module in self.modules}
@@ -220,8 +220,8 @@ class KernelSymbols(NamedTuple):
         kinds: dict[str, int] = {}
         kind_of = bytearray()
         for entry in self.entries:
-            place = bisect_left(traced, entry.address)
-            entered = place < len(traced) and traced[place] - entry.address in (0, 4)
+            index_there = bisect_left(traced, entry.address)
+            entered = index_there < len(traced) and traced[index_there] - entry.address in (0, 4)
             black = any(first <= entry.address < last for first, last in self.blacklist)
             line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
             kind_of.append(kinds.setdefault(line, len(kinds)))
@@ -261,14 +261,14 @@ class KernelSymbols(NamedTuple):
 def untraced(entries: Iterable[KallsymsEntry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
     """Return the addresses of functions that start with ENDBR and have no ftrace location, ascending."""
     traced = frozenset(locations)
-    found = set()
-    places = {entry.address for entry in entries}
+    lacking = set()
+    starts = {entry.address for entry in entries}
     for text in texts:
-        for place in places:
-            at = place - text.start
-            if at >= 0 and text.code[at : at + 4] in ENDBR and place + 4 not in traced:
-                found.add(place)
-    return sorted(found)
+        for start in starts:
+            offset = start - text.start
+            if offset >= 0 and text.code[offset : offset + 4] in ENDBR and start + 4 not in traced:
+                lacking.add(start)
+    return sorted(lacking)
 
 
 def _chunks(data: bytes) -> list[bytes]:

@@ -34,7 +34,7 @@ PROBES = (
     "r:ret do_sys_openat2 ret=$retval:s32 raw=$retval:x64",
 )
 LOST = "p:lost/ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"
-"""Whose values a task's account gives all, for what nobody reads but as text."""
+"""A task's account gives all its values, for texts without raw pages."""
 _FADVISE = NEWEST.advising
 # a kernel that refuses one of them is recorded without it
 TYPES = (

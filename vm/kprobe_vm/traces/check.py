@@ -20,7 +20,7 @@ _FLAGS = re.compile(rb"(?<=\] )[^ \d\n][^ \n]{3,7}(?= )")
 _LATENCY = re.compile(rb"(-\d+ +\d+)[^ \d\n][^ \n]{3,7} +\d+(?:us.)?(?=: )")
 _PLACE = re.compile(rb"(?<![\w.])[\w.]++\+0x[0-9a-f]++/0x[0-9a-f]++")
 _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
-# of the scheduler's events, which are of any task, what they are called and their names
+# the scheduler's events, which may be any task's: their names and their fields
 _SCHEDULED = re.compile(rb"^.* (sched_\w+: )([^\n]*)$", re.M)
 _VALUE = re.compile(rb"(?<=\w=)[^\n]*?(?= \w+=| ==>|$)")
 _TGID = re.compile(rb"\( *\d+\)(?= \[)")
@@ -54,19 +54,19 @@ def model(entries: Sequence[CorpusEntry], kernel: str) -> list[CorpusEntry]:
 
 def shape(text: bytes) -> list[bytes]:
     """Return the lines of a text without what differs from run to run and from build to build, each once."""
-    shown = _SCHEDULED.sub(lambda found: found[1] + _VALUE.sub(b"", found[2]), text)
+    shown = _SCHEDULED.sub(lambda match: match[1] + _VALUE.sub(b"", match[2]), text)
     if text.startswith(_GRAPH):
         shown = _ENDS.sub(b"", _CONTEXT.sub(b"CONTEXT | ", _SWITCH.sub(b"", shown)))
-    shown = _CALL.sub(lambda found: _BARE.sub(b"0", found[0]), shown)
+    shown = _CALL.sub(lambda match: _BARE.sub(b"0", match[0]), shown)
     shown = _RAW_CALL.sub(b"NR NUMBERS", shown)
-    shown = _VERBOSE.sub(lambda found: found[1] + b"#" * len(found[2] + found[3]) + b" ", shown)
-    shown = _TGID.sub(lambda found: b"#" * len(found[0]), shown)
+    shown = _VERBOSE.sub(lambda match: match[1] + b"#" * len(match[2] + match[3]) + b" ", shown)
+    shown = _TGID.sub(lambda match: b"#" * len(match[0]), shown)
     shown = _PLACE.sub(b"SYMBOL+0x0/0x0", shown)
     shown = _FRAME.sub(b"SYMBOL", shown)
-    shown = _LATENCY.sub(lambda found: b"#" * len(found[1]) + b"FLAGS TIME", shown)
-    shown = _PID.sub(lambda found: b"-" + b"#" * (len(found[0]) - 1), shown)
-    shown = _FLAGS.sub(lambda found: b"f" * len(found[0]), shown)
-    shown = _STAMP.sub(lambda found: b"#" * len(found[0]), shown)
+    shown = _LATENCY.sub(lambda match: b"#" * len(match[1]) + b"FLAGS TIME", shown)
+    shown = _PID.sub(lambda match: b"-" + b"#" * (len(match[0]) - 1), shown)
+    shown = _FLAGS.sub(lambda match: b"f" * len(match[0]), shown)
+    shown = _STAMP.sub(lambda match: b"#" * len(match[0]), shown)
     return list(dict.fromkeys(_NUMBER.sub(b"0", shown).splitlines()))
 
 

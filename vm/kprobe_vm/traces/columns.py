@@ -19,7 +19,7 @@ _INTERRUPT = {0: ".", 8: "h", 16: "s", 24: "H"}
 
 
 class CodePlaces:
-    """The places of a kernel's code by their addresses, from /proc/kallsyms."""
+    """The names of addresses in a kernel's code, from /proc/kallsyms."""
 
     def __init__(self, text: str) -> None:
         rows = []
@@ -35,7 +35,7 @@ class CodePlaces:
         self._starts = [row[0] for row in self._rows]
 
     def text(self, address: int, options: Collection[str] = (), *, offset: bool = False) -> str:
-        """Return a place as the kernel prints it; ``offset``: with its offset, whatever the options are."""
+        """Return an address in code as the kernel prints it; ``offset``: with its offset under any options."""
         at = bisect_right(self._starts, address) - 1
         if at < 0 or at + 1 == len(self._rows):
             shown = f"0x{address:x}"
@@ -58,7 +58,7 @@ class Columns(NamedTuple):
     tgids: Mapping[int, int]
     letters: int  # of the flags: 4, 5 with migrate-disable
     counts: bool  # its clock doesn't count nanoseconds
-    plain_functions: bool  # the function that a return probe is on has no offset, whatever the options are
+    plain_functions: bool  # a return probe's function has no offset under any options
 
 
 def flags(record: RawRecord, letters: int) -> str:
@@ -77,7 +77,7 @@ def flags(record: RawRecord, letters: int) -> str:
 def context(record: RawRecord, guest: Columns, options: Collection[str]) -> dict[str, Any]:
     """Return task, time and CPU, as far as the text shows them under these options.
 
-    In latency-format times count from the start of the buffer, which nothing but the text tells: they are left out.
+    In latency-format times count from the start of the buffer, which only the text shows: they are left out.
     """
     if "nocontext-info" in options:
         return {}

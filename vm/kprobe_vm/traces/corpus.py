@@ -41,7 +41,7 @@ def recorded(kernel: str, progress: Progress, *, modules: Path | None = None) ->
     made = _offered("made")
     for release, text in record(kernel, progress, modules=modules):
         yield made(
-            kernel, text.name, text.text, text.truth, _about(kernel, release, text),
+            f"{kernel}/{text.name}", text.text, text.truth, _about(kernel, release, text),
             formats=text.formats, definitions=text.definitions,
         )  # fmt: skip
 

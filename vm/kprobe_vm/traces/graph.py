@@ -33,8 +33,8 @@ def graph_of(
         if number in gone:
             continue
         if name not in (ENTRY, EXIT):
-            (said,) = truth_of([record], known, guest, [*options, "nocontext-info"])
-            yield {**said, **shown}
+            (truth,) = truth_of([record], known, guest, [*options, "nocontext-info"])
+            yield {**truth, **shown}
             continue
         values = _values(record, known)
         function, depth = guest.symbols.text(values["func"]), values["depth"]
@@ -57,13 +57,13 @@ def graph_of(
 
 def _following(records: Sequence[RawRecord]) -> list[int | None]:
     """Return the number of the next record of the same CPU for each."""
-    found: list[int | None] = [None] * len(records)
+    following: list[int | None] = [None] * len(records)
     last: dict[int, int] = {}
     for number, record in enumerate(records):
         if record.cpu in last:
-            found[last[record.cpu]] = number
+            following[last[record.cpu]] = number
         last[record.cpu] = number
-    return found
+    return following
 
 
 def _values(record: RawRecord, known: Mapping[int, Event]) -> dict[str, int]:
@@ -86,15 +86,15 @@ def _duration(values: Mapping[str, int]) -> dict[str, int]:
 
 
 def _context(record: RawRecord, guest: Columns, options: Collection[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if "funcgraph-proc" in options:
         comm: str = context(record, guest, ["noirq-info"])["task"]
         shown = comm.encode("utf-8", "surrogateescape")[:_COMM].decode("utf-8", "surrogateescape")
-        found |= {"task": shown, "pid": record.pid}
+        values |= {"task": shown, "pid": record.pid}
     if "nofuncgraph-cpu" not in options:
-        found["cpu"] = record.cpu
+        values["cpu"] = record.cpu
     if "latency-format" in options:
-        found["flags"] = flags(record, guest.letters)
+        values["flags"] = flags(record, guest.letters)
     if "funcgraph-abstime" in options:
-        found |= {"timestamp": record.timestamp // 1000 * 1000, "clock": "time"}
-    return found
+        values |= {"timestamp": record.timestamp // 1000 * 1000, "clock": "time"}
+    return values

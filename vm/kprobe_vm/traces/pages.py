@@ -38,8 +38,8 @@ class Field(NamedTuple):
         """Return its value in a record; None for a string that couldn't be read, whose length is 0."""
         raw = data[self.offset : self.offset + self.size]
         if self.type.startswith("__data_loc"):
-            place = int.from_bytes(raw, "little")
-            length, start = place >> 16, place & 0xFFFF
+            location = int.from_bytes(raw, "little")
+            length, start = location >> 16, location & 0xFFFF
             return _text(data[start : start + length]) if length else None
         if self.type.endswith("char") and self.is_array:
             return _text(raw) if not self.type.startswith("char") or self.name.endswith("comm") else _letters(raw)
@@ -92,7 +92,7 @@ class RawRecord(NamedTuple):
 
 def events(formats: Mapping[str, str]) -> dict[int, Event]:
     """Return events by their numbers, from the texts of format files by path."""
-    found = {}
+    events_by_number = {}
     for path, text in formats.items():
         ident = re.search(r"^ID: (\d+)$", text, re.M)
         assert ident is not None
@@ -101,21 +101,23 @@ def events(formats: Mapping[str, str]) -> dict[int, Event]:
             for kind, name, array, offset, size, signed in _FIELD.findall(text)
         )
         group, name = path.split("/")[-3:-1]
-        found[int(ident[1])] = Event(group, name, int(ident[1]), fields, text.partition("print fmt: ")[2].rstrip("\n"))
-    return found
+        events_by_number[int(ident[1])] = Event(
+            group, name, int(ident[1]), fields, text.partition("print fmt: ")[2].rstrip("\n")
+        )
+    return events_by_number
 
 
 def records(pages: bytes, cpu: int) -> list[RawRecord]:
     """Return the records of a CPU's pages in their order."""
-    found: list[RawRecord] = []
+    decoded: list[RawRecord] = []
     for start in range(0, len(pages), PAGE):
-        found += _of_page(pages[start : start + PAGE], cpu)
-    return found
+        decoded += _of_page(pages[start : start + PAGE], cpu)
+    return decoded
 
 
 def _of_page(page: bytes, cpu: int) -> list[RawRecord]:
     now, commit = _HEADER.unpack_from(page)
-    found: list[RawRecord] = []
+    records: list[RawRecord] = []
     at, end = _HEADER.size, _HEADER.size + (commit & _COMMIT)
     while at < end:
         word = int.from_bytes(page[at : at + 4], "little")
@@ -132,9 +134,9 @@ def _of_page(page: bytes, cpu: int) -> list[RawRecord]:
         else:
             now += delta
             begin, length = (at + 4, kind * 4) if kind else (at + 8, follows - 4)
-            found.append(RawRecord(cpu, now, page[begin : begin + length]))
+            records.append(RawRecord(cpu, now, page[begin : begin + length]))
             at = begin + length + (-length & 3)
-    return found
+    return records
 
 
 def _text(data: bytes) -> str:

@@ -165,22 +165,22 @@ class Recorder:
 
     def pipe(self) -> bytes:
         """Read trace_pipe until it is empty."""
-        found = b""
+        text = b""
         with self._files.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
             while piece := file.read(1 << 16):
-                found += piece
-        return found
+                text += piece
+        return text
 
     def read(self, sizes: Sequence[int], times: int = 0) -> list[bytes]:
         """Read trace_pipe with these sizes in turn, `times` times or until it is empty."""
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         with self._files.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
-            while not times or len(found) < times:
-                piece = file.read(sizes[len(found) % len(sizes)])
+            while not times or len(pieces) < times:
+                piece = file.read(sizes[len(pieces) % len(sizes)])
                 if not piece:
                     break
-                found.append(piece)
-        return found
+                pieces.append(piece)
+        return pieces
 
     def mark(self) -> list[Done]:
         """Write markers."""
@@ -197,13 +197,13 @@ class Recorder:
 
     def pages(self) -> list[RawRecord]:
         """Read the buffer as pages, which empties it."""
-        found: list[RawRecord] = []
+        raw: list[RawRecord] = []
         for cpu in range(CPUS):
             path = f"per_cpu/cpu{cpu}/trace_pipe_raw"
             with self._files.open(path, os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
                 while page := file.read(PAGE):
-                    found += records(page, cpu)
-        return in_order(found)
+                    raw += records(page, cpu)
+        return in_order(raw)
 
     def recorded(self, done: Sequence[Done], text: bytes, clock: str = "local") -> Recorded:
         """Return what was recorded, which empties the buffer; `text` shows in its header which flags there are."""

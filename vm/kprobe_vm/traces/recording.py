@@ -52,8 +52,8 @@ def _under(
         done = recorder.run(lambda: recorder.perform(names, types=True), probes)
     plain = recorder.trace()
     recorder.learn_functions(recorder.trace(["sym-offset"]))
-    wanted = [option for option in options if all(recorder.has(name) for name in option.split(","))]
-    texts = {option: recorder.trace(option.split(",")) for option in wanted}
+    known = [option for option in options if all(recorder.has(name) for name in option.split(","))]
+    texts = {option: recorder.trace(option.split(",")) for option in known}
     recorded = recorder.recorded(done, plain)
     yield recorder.text(scenario, (), plain, recorded, defects=defects)
     for option, text in texts.items():
@@ -162,8 +162,8 @@ def _graph(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     recorder.tracer("function_graph")
     try:
         done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
-        wanted = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
-        texts = {options: recorder.trace(options) for options in wanted}
+        usable = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
+        texts = {options: recorder.trace(options) for options in usable}
         recorded = recorder.recorded(done, columns)
         for options, text in texts.items():
             yield recorder.graph(".".join(["graph", *options]), options, text, recorded)

@@ -23,8 +23,8 @@ def values_of(record: RawRecord, event: Event, options: Collection[str]) -> tupl
         if field.name.startswith("common_") or field.name == "__syscall_nr":
             continue
         if f"__print_dynamic_array({field.name}" in event.shown:
-            place = int.from_bytes(record.data[field.offset : field.offset + 4], "little")
-            values[field.name] = list(record.data[place & 0xFFFF :][: place >> 16])
+            location = int.from_bytes(record.data[field.offset : field.offset + 4], "little")
+            values[field.name] = list(record.data[location & 0xFFFF :][: location >> 16])
         else:
             values[field.name] = field.value(record.data)
             if field.type.startswith("__data_loc"):

@@ -46,13 +46,13 @@ def truth_of(
 def started(truth: Iterable[Truth]) -> list[Truth]:
     """Insert the lines that say where a CPU's part of an overwritten buffer begins, except for the first."""
     seen: set[int] = set()
-    found: list[Truth] = []
+    truths: list[Truth] = []
     for record in truth:
-        if found and record["cpu"] not in seen:
-            found.append({"type": "started", "cpu": record["cpu"]})
+        if truths and record["cpu"] not in seen:
+            truths.append({"type": "started", "cpu": record["cpu"]})
         seen.add(record["cpu"])
-        found.append(record)
-    return found
+        truths.append(record)
+    return truths
 
 
 def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Truth]:
@@ -62,10 +62,10 @@ def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Trut
     """
     truth: list[Truth] = []
     for cpu, numbers in enumerate(stats):
-        own = [one for one in done if one.task.cpu == cpu and one.act is not BEGIN]
+        acts = [one for one in done if one.task.cpu == cpu and one.act is not BEGIN]
         if numbers["overrun"]:
             truth.append({"type": "lost", "cpu": cpu, "count": numbers["overrun"]})
-        for one in own[len(own) - numbers["entries"] :]:
+        for one in acts[len(acts) - numbers["entries"] :]:
             assert one.act.path is not None
             fields = {"dfd": one.act.arguments[0], "s": one.act.path.decode()}
             shown = {"task": one.task.comm.decode(), "pid": one.pid, "cpu": cpu}
@@ -93,10 +93,10 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
             shown["address"] = guest.symbols.text(function, plain)
             shown["caller"] = guest.symbols.text(to, options, offset=True)
     elif "__probe_ip" in values:
-        place = values.pop("__probe_ip")
-        assert isinstance(place, int)
+        address = values.pop("__probe_ip")
+        assert isinstance(address, int)
         if not by_field:
-            shown["address"] = guest.symbols.text(place, options, offset=True)
+            shown["address"] = guest.symbols.text(address, options, offset=True)
     for name in () if by_field else _PLACE.findall(event.shown):
         value = values[name]
         assert isinstance(value, int)
@@ -113,8 +113,8 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
 
 def _labels(event: Event) -> dict[str, str]:
     """Return the labels of the fields in the text, by the position of the fields in the print fmt."""
-    shown, _, rest = event.shown.rpartition('", ')
-    labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", rest)
+    shown, _, expressions = event.shown.rpartition('", ')
+    labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", expressions)
     if len(labels) == len(fields):
         return dict(zip(fields, labels, strict=True))
     return {label: label for label in labels}
