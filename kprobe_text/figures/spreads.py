@@ -10,9 +10,7 @@ from kprobe_text.text import Bare, Event
 
 JUST_BELOW = (1 << 32) - 4096  # from here on an unsigned number may be a small one below 0: an errno, AT_FDCWD
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe_text.text import Record
+from kprobe_text.text import Record
 
 
 class Spreads:

@@ -15,6 +15,7 @@ isn't known can't be asked.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, written
@@ -41,10 +42,6 @@ from kprobe_check.sources.shell.syntax import (
 )
 from kprobe_check.sources.texts import Text, unknown
 from kprobe_check.statement import Position, Statement, definition, looks_like_definition, without_doubles
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _DEPTH = 5  # of scripts in scripts
 _CALLS = 12  # of functions in functions
