@@ -24,7 +24,6 @@ from kprobe_check.sources.shell import words
 from kprobe_check.sources.shell.expansion import Choice, Elements, Scope, Value
 from kprobe_check.sources.shell.grammar import nodes, script
 from kprobe_check.sources.shell.outputs import clear, printed_lines, traced, unknown_output
-from kprobe_check.sources.shell.streams import Streams, Target
 from kprobe_check.sources.shell.syntax import (
     ARRAY,
     CHOICE,
@@ -50,6 +49,29 @@ _ITEMS = 200  # of a loop
 _BRANCHES = 8
 _NESTED = 3  # substituted commands in one another
 _LONGEST = 1 << 14  # characters of a variable's value: values are made of values
+
+
+class Target(list[Text]):
+    """Where a command's output goes: a file of a tracefs, or, with an empty path, this list."""
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__()
+        self.path = path
+
+
+class Streams:
+    """What a command reads, and where its output and that of its other descriptors goes."""
+
+    def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
+        self.out = out
+        self.read = read
+        self.others: dict[str, tuple[Target, ...]] = {}
+
+    def copy(self) -> Streams:
+        """Return the same, to be changed for one command."""
+        new = Streams(self.out, self.read)
+        new.others = dict(self.others)
+        return new
 
 
 def statements_in(text: str, source: str, depth: int = 0) -> list[Statement]:
