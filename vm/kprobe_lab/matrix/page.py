@@ -21,8 +21,6 @@ from kprobe_lab.matrix.features import (
 )
 from kprobe_lab.matrix.measure import Answer, Column
 
-__all__ = ["html", "markdown"]
-
 TITLE = "Which kernel takes which probe"
 SIGNS = {"ok": "✓", "refused": "✗", "absent": "–", "fault": "!"}
 WORDS = {"ok": "", "refused": "refused", "absent": "not there", "fault": "fault"}
