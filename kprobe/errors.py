@@ -23,11 +23,7 @@ from __future__ import annotations
 
 import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from collections.abc import Sequence
 
 DMESG = "dmesg"  # the source of what the kernel says in its log alone
 

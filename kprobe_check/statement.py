@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 DEFINITION, FILTER, TRIGGER = "definition", "filter", "trigger"
 TRUNCATING, APPENDING = "truncating", "appending"  # openings of a file of definitions

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable, Sequence
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from kprobe_sim.kernel.backend import SimBackend
 else:
@@ -135,6 +135,9 @@ class _Help(argparse.HelpFormatter):
 class _CommandLine(argparse.ArgumentParser):
     """Reports a wrong word in one line, with the word that was probably meant, and where help is."""
 
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, formatter_class=_Help, **options)
+
     @property
     def verbs(self) -> dict[str, _CommandLine]:
         """The parsers of the verbs, by name."""
@@ -176,9 +179,7 @@ class _Version(argparse.Action):
 
 
 def _parser() -> _CommandLine:
-    parser = _CommandLine(
-        "kprobe-sim", description="Run programs on a simulated kernel's tracefs.", formatter_class=_Help
-    )
+    parser = _CommandLine("kprobe-sim", description="Run programs on a simulated kernel's tracefs.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     run = verbs.add_parser(
@@ -186,13 +187,11 @@ def _parser() -> _CommandLine:
         help="run a command that sees a simulated /sys/kernel/tracing; needs no root",
         usage="kprobe-sim run [--kernel K] [--activity A] -- COMMAND...",
         description="Run a command that sees a simulated /sys/kernel/tracing, and exit with its status.",
-        formatter_class=_Help,
     )
     mount = verbs.add_parser(
         "mount",
         help="mount a simulated tracefs on a directory, until Ctrl-C",
         description="Mount a simulated tracefs on a directory, and unmount it on SIGINT, SIGTERM or SIGHUP.",
-        formatter_class=_Help,
     )
     for verb in (run, mount):
         verb.add_argument(
@@ -230,7 +229,6 @@ def _parser() -> _CommandLine:
         "profiles",
         help="list the kernels that can be simulated, and the built-in activities; pack and fetch profiles",
         description="List the kernels that can be simulated, and the built-in activities.",
-        formatter_class=_Help,
     )
     profiles.add_argument(
         "--pack", metavar="K", help="write a kernel's profile, or the one in a directory, as one file"
@@ -248,7 +246,6 @@ def _parser() -> _CommandLine:
         "replay",
         help="show the listings of five well-known documents: what was typed, and what was printed",
         description="Replay a document's listings on the kernels of its time, at the pace of their timestamps.",
-        formatter_class=_Help,
     )
     shown.add_argument("--list", action="store_true", help="list documents and listings")
     shown.add_argument("--fast", action="store_true", help="print everything at once, without the pauses")
@@ -258,7 +255,6 @@ def _parser() -> _CommandLine:
         "record-local",
         help="record the kernel of this machine; needs root",
         description="Record the running kernel's profile through this machine's tracefs, then restore the tracefs.",
-        formatter_class=_Help,
     )
     local.add_argument(
         "-o",
@@ -280,7 +276,6 @@ def _text(verbs: argparse._SubParsersAction[_CommandLine]) -> None:
         "text",
         help="print the trace text of one scenario as each kernel prints it, with its true contents",
         description="Print the trace text of one scenario as each kernel prints it, with its true contents.",
-        formatter_class=_Help,
     )
     text.add_argument(
         "scenario", nargs="?", metavar="SCENARIO", help="a TOML file (its path has a / or ends in .toml), or a name"

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
 from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 
 from kprobe.completion import sources, words
-from kprobe.options.table import TRACE, TRACES, options_of, verb_of, verbs
+from kprobe.options.table import TRACE, TRACES, Option, options_of, verb_of, verbs
 from kprobe_text.terminal.verb_words import VerbParser, apart
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from kprobe.options.table import Option
 
 
 class Finder(CompletionFinder):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
-    from kprobe.completion.sources import Offered
+from kprobe.completion.sources import Offered
 
 HEADS = {
     "p:": "where a function begins, or at an instruction",

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Protocol
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class Language(Protocol):

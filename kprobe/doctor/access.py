@@ -5,18 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import zlib
+from collections.abc import Iterator
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
+from kprobe.doctor.machine import Machine
 from kprobe.errors import NotPermitted, TracefsMissing
 from kprobe.tracefs.capabilities import Capabilities
 from kprobe.tracefs.mounts import DEBUGFS, EMPTY, TRACEFS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kprobe.doctor.facts import Facts
-    from kprobe.doctor.machine import Machine
 
 # Source: kernel 6.12, include/linux/proc_ns.h
 FIRST_PID_NAMESPACE = "pid:[4026531836]"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
 from kprobe.doctor.instances import name_of
 from kprobe.errors import KprobeError
-from kprobe.events.dynamic import OTHER, TOP, Overview
+from kprobe.events.dynamic import OTHER, TOP, DynamicEvent, Overview
 from kprobe.kernel.dialect import switch
 from kprobe.kernel.listing import Line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kprobe.doctor.facts import Facts
-    from kprobe.events.dynamic import DynamicEvent
 
 LIST = "/sys/kernel/debug/kprobes/list"
 MODULES = "/proc/modules"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kprobe.doctor.access import FIRST_PID_NAMESPACE
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
 from kprobe.events.dynamic import TOP
 from kprobe.undo.instance import ROOM
 from kprobe.undo.owners import read_session
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kprobe.doctor.facts import Facts
 
 SMALL = 64  # KiB for each CPU; kernels begin with 1,408
 GROWN = 8  # times larger is what is advised

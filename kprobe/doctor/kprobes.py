@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kprobe.definitions.probe import KPROBES as PATH
 from kprobe.doctor.access import NO_KERNEL, config
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
 from kprobe.tracefs.capabilities import Capabilities
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kprobe.doctor.facts import Facts
 
 ENABLED = "/sys/kernel/debug/kprobes/enabled"
 OPTIMIZATION = "/proc/sys/debug/kprobes-optimization"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kprobe.definitions.probe import KPROBES as PATH
 from kprobe.doctor.diagnosis import NOTE, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
 from kprobe.errors import KprobeError
 from kprobe.undo import leftovers
 from kprobe.undo.instance import ROOM
 from kprobe.undo.owners import read_session
 from kprobe.undo.processes import PROC
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kprobe.doctor.facts import Facts
 
 PIPES = ("trace_pipe", "trace_pipe_raw")
 

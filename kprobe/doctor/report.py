@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from kprobe.doctor.diagnosis import STOPS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe.doctor.diagnosis import Diagnosis
-    from kprobe.doctor.examination import Examination
+from kprobe.doctor.diagnosis import STOPS, Diagnosis
+from kprobe.doctor.examination import Examination
 
 
 def text(examination: Examination) -> str:

@@ -6,13 +6,9 @@ Source: kernel 6.12, probes_profile_seq_show() in trace_kprobe.c and in trace_up
 
 from __future__ import annotations
 
-from kprobe.kernel.listing import read_lines
+from collections.abc import Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kprobe.kernel.listing import Line
+from kprobe.kernel.listing import Line, read_lines
 
 FILES = {"kprobe_events": "kprobe_profile", "uprobe_events": "uprobe_profile"}
 TRIES = 3

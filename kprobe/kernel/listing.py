@@ -7,11 +7,7 @@ Source: kernel 6.12, trace_kprobe_show(), trace_kprobe_match(), trace_probe_matc
 
 from __future__ import annotations
 
-from kprobe.definitions.probe import ALL, GROUP, KPROBES, RETURN, UPROBES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe.definitions.probe import Probe
+from kprobe.definitions.probe import ALL, GROUP, KPROBES, RETURN, UPROBES, Probe
 
 COMPARED = 63  # characters of a place or an argument that a delete compares on Linux 5.10; later ones take them whole
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kprobe.options.table import verbs
 from kprobe_text.terminal.verb import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 KINDS = "prftePRu"  # what the first word of a definition can begin with
 OPERATORS = ("==", "!=", "<", ">", "&", "|", "~")

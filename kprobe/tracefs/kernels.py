@@ -6,11 +6,9 @@ with the attributes of `Kernel`.
 
 from __future__ import annotations
 
-from kprobe.errors import KprobeError, UnknownBackend
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from kprobe.errors import KprobeError, UnknownBackend
 
 GROUP = "kprobe.kernels"
 ALL = "all"

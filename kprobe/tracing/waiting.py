@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from _thread import get_ident
+from collections.abc import Callable
 from contextvars import ContextVar
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kprobe.errors import WaitedTooLong
+from kprobe.errors import WaitedTooLong
 
 # The seconds, None for any number, and the thread that may not wait longer: a trace that another thread reads in the
 # background hangs nobody.  Each thread and each task of asyncio has a context; a task's begins as a copy.

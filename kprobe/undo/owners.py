@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from .processes import PROC
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat
 DEAD = "ZX"  # states of a process that runs no more

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from kprobe.errors import UndoFailed
 from kprobe.tracefs.capabilities import Capabilities
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GONE = (errno.ENOENT, errno.ENODEV)  # what there was to undo isn't there any more
 INTERRUPTS = 2  # how many interrupts may hit a step before it counts as failed

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from kprobe.tracing.session import Trace
 from kprobe_text.figures.shape import Counts
 from kprobe_text.terminal.output import note
-from kprobe_text.text import Event, Header, Parser, StackTrace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe.tracing.session import Trace
-    from kprobe_text.text import Record
+from kprobe_text.text import Event, Header, Parser, Record, StackTrace
 
 
 class Records:

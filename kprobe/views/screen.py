@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from rich.bar import Bar
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
@@ -9,10 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from kprobe_text.figures.rates import TABLES, Look, Row, summary
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 AROUND = 8  # lines of the screen that aren't rows
 COLOURS = ("cyan", "green", "magenta")

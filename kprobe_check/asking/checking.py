@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kprobe.errors import KprobeError
@@ -15,10 +16,6 @@ from kprobe_check.asking.suggestions import Suggestion, Trial
 from kprobe_check.sources import lists
 from kprobe_check.sources.openings import KEEPS
 from kprobe_check.statement import Position, Statement, linked
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 TAKEN, DIFFERS, REFUSED, UNASKED = "taken", "differs", "refused", "unasked"
 

@@ -16,17 +16,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from kprobe.kernel.symbols import SUCCESSORS
+from kprobe_check.asking.asked_kernel import Answer, AskedKernel
 from kprobe_check.sources.openings import LOST
-from kprobe_check.statement import DEFINITION, TRUNCATING
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kprobe_check.asking.asked_kernel import Answer, AskedKernel
-    from kprobe_check.statement import Statement
+from kprobe_check.statement import DEFINITION, TRUNCATING, Statement
 
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # of a function's first six arguments, System V ABI for x86-64
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__x64_compat_sys_", "__ia32_compat_sys_")

@@ -5,17 +5,13 @@ Each text is tried on all kernels before it is offered, and offered only if all 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kprobe_check.asking import meanings
+from kprobe_check.asking.asked_kernel import Answer, AskedKernel
 from kprobe_check.asking.rewrites import rewrites, user_string
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kprobe_check.asking.asked_kernel import Answer, AskedKernel
-    from kprobe_check.statement import Statement
+from kprobe_check.statement import Statement
 
 USER_MEMORY = "ustring for what is in user memory, on every architecture"
 _TRIALS = 60  # texts that are tried for one statement

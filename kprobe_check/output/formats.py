@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from kprobe.errors import caret
 from kprobe_check.asking.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report, Verdict
 from kprobe_text.terminal.annotations import annotation
 from kprobe_text.terminal.junit import FAILED, SKIPPED, JUnitCase, junit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 HEADS = {REFUSED: "refused by", DIFFERS: "means something else on", UNASKED: "not asked of", TAKEN: "taken by"}
 _MARKS = {TAKEN: "✓", DIFFERS: "≠", UNASKED: "–"}

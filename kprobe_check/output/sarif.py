@@ -6,14 +6,11 @@ Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import quote
 
 from kprobe_check.asking.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report
 from kprobe_check.output.formats import explained, titled
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _RULES = {

@@ -7,16 +7,13 @@ language, or of none that is known, is read as a shell's, with lines that are de
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from kprobe_check.sources import lists
 from kprobe_check.sources.programs import compiled, python
 from kprobe_check.sources.programs.literals import GO, PERL, RUST, C, MissingLibrary
 from kprobe_check.sources.shell import scripts
 from kprobe_check.statement import Position, Statement, looks_like_definition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LANGUAGES = {
     **dict.fromkeys(("go", "golang"), GO),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SECONDS = 3.0  # of any source
 SECONDS_PER_BYTE = 1e-5  # and besides; ten times what a long program takes

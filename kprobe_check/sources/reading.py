@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 from kprobe.errors import KprobeError
@@ -12,10 +13,6 @@ from kprobe_check.sources.programs import compiled, python
 from kprobe_check.sources.programs.literals import GO, PERL, RUST, C, MissingLibrary
 from kprobe_check.sources.shell import scripts
 from kprobe_check.statement import Statement, linked
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LIST, SHELL, PYTHON, MARKDOWN = "list", "shell", "python", "markdown"
 FORMS = (LIST, SHELL, PYTHON, GO, C, RUST, PERL, MARKDOWN)

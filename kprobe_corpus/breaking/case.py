@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 ARGUMENT = "s=+0(%si):string"
 PATH = b"/etc/passwd"  # is there on a guest, which drawn names aren't

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from kprobe_corpus.traces.record import fault_of, parsed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    Record = dict[str, Any]
+Record = dict[str, Any]
 
 EVENT = "event"
 UNPARSED = "unparsed"  # a parser says that it doesn't understand some text

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kprobe_corpus.parsers.alignment import align
-from kprobe_corpus.parsers.answers import EVENT, NO_RECORD, UNPARSED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from kprobe_corpus.parsers.answers import Record
+from kprobe_corpus.parsers.answers import EVENT, NO_RECORD, UNPARSED, Record
 
 RIGHT, MARKED, MISSING, INVENTED, WRONG = "right", "marked", "missing", "invented", "wrong"
 KINDS = (RIGHT, WRONG, MISSING, INVENTED, MARKED)  # what a record of an answer can be, as it is shown

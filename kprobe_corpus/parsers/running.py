@@ -11,15 +11,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, NamedTuple
 
 from kprobe_corpus.parsers.adapter import CRASHED, STAYS, files
 from kprobe_corpus.parsers.answers import record_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import IO
 
 ANSWERED, HUNG = "answered", "hung"
 PIECE = 1 << 16  # bytes that are read at once

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from kprobe_corpus.parsers.answers import EVENT, read, sizeless
+from kprobe_corpus.parsers.answers import EVENT, Record, read, sizeless
 from kprobe_corpus.parsers.comparison import Comparison, compare, of_types, settle
 from kprobe_corpus.parsers.running import ANSWERED, Outcome, Program, StayingProgram
-from kprobe_corpus.traces.entry import DAT, TEXT
+from kprobe_corpus.traces.entry import DAT, TEXT, Entry
 from kprobe_corpus.traces.writing import write
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from kprobe_corpus.parsers.answers import Record
-    from kprobe_corpus.traces.entry import Entry
 
 
 class Result(NamedTuple):

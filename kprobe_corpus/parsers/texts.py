@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from kprobe_corpus.parsers.answers import record_of
 from kprobe_corpus.parsers.comparison import compare, of_types, settle
@@ -11,13 +13,7 @@ from kprobe_corpus.parsers.tables import shown
 from kprobe_corpus.parsers.tally import example
 from kprobe_corpus.parsers.testing import Result
 from kprobe_corpus.traces import entries
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Any
-
-    from kprobe_corpus.traces.entry import Entry
+from kprobe_corpus.traces.entry import Entry
 
 
 class TraceText:

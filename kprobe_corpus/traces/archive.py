@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from hashlib import sha256
 
 from kprobe_corpus.traces.entry import CorpusError, Entry
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REINSTALL = "install kprobe-corpus again"
 

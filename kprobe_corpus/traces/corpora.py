@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from kprobe_corpus.traces.archive import entries_of_archive, verified
 from kprobe_corpus.traces.entry import DAT, DAT_TRUTH, FILES, CorpusError, Entry
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 GROUP = "kprobe.corpus"
 SUMS = "SHA256SUMS"

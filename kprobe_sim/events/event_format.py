@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from kprobe_sim.language.fetch.argument import FetchArg
 from kprobe_sim.records.field import COMMON_FIELDS, Field
-
-if TYPE_CHECKING:
-    from kprobe_sim.language.fetch.argument import FetchArg
 
 
 def field_line(field: Field, *, array_length: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, which costs as much as the simulator's
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -13,8 +14,6 @@ from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.language.primitives.toml_values import CPUS
 from kprobe_sim.machine.clock import TSC_KHZ, VirtualClock, clock_facts
-from kprobe_sim.machine.kernel_log import KernelLog
-from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
 from kprobe_sim.machine.task import SavedCmdlines, Task
@@ -22,6 +21,63 @@ from kprobe_sim.machine.task import SavedCmdlines, Task
 INIT = Task(1, "init")
 _TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
 _PRINTK_FORMAT = re.compile(rb'^0x([0-9a-f]+) : "(.*)"\n', re.M)
+
+
+_OF_THE_KERNEL = 6  # KERN_INFO: the level of a refusal's line wasn't recorded
+
+
+class KernelLog(list[str]):
+    """Lines, oldest first, each with its priority and time; `append` and `add` add one, and call `wake`."""
+
+    def __init__(self, clock: Callable[[], int], wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._wake = wake
+        self._heads: list[tuple[int, int]] = []  # priority and time in ns
+
+    def append(self, line: str) -> None:
+        """Add a line of the kernel itself."""
+        self.add(line, _OF_THE_KERNEL)
+
+    def add(self, line: str, priority: int) -> None:
+        """Add a line; `priority` is its facility times 8 plus its level."""
+        super().append(line)
+        self._heads.append((priority, self._clock()))
+        self._wake()
+
+    def clear(self) -> None:
+        """Forget all lines."""
+        super().clear()
+        self._heads.clear()
+
+    def entry(self, number: int) -> tuple[int, int, str]:
+        """Return the priority, the time in ns and the text of a line."""
+        return *self._heads[number], self[number]
+
+
+class KernelCondition(threading.Condition):
+    """A condition that knows how many threads wait for it, so that nobody is notified where nobody waits.
+
+    Threads that don't wait may hold `lock` instead.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.waiting = 0
+        super().__init__(self.lock)
+
+    @property
+    def asleep(self) -> int:
+        """How many threads wait and haven't been notified yet."""
+        return len(self._waiters)  # type: ignore[attr-defined]  # of threading.Condition: the waiters that notify() would wake
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait as `threading.Condition` does."""
+        self.waiting += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self.waiting -= 1
 
 
 class SimulatedMachine:

@@ -6,6 +6,7 @@ Held to fixtures/kinds.
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,23 +14,59 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.prototypes import PrototypeTable
 from kprobe_sim.events.dyn_event import DynamicEvent, DynEvent
 from kprobe_sim.events.event import Event, Find
-from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.event_file import EventFile, Hit, Trigger
+from kprobe_sim.events.recording import Recorder
 from kprobe_sim.language.fetch.argument import FetchArg
 from kprobe_sim.language.fetch.btf_arguments import LAST_SLOT, follow_fields, split_field
 from kprobe_sim.language.fetch.evaluate import compile_arguments
-from kprobe_sim.language.fetch.event_field import packed
+from kprobe_sim.language.fetch.event_field import RECORD, packed
 from kprobe_sim.language.fetch.expression import Deref, Expression, From, Scope, Source
 from kprobe_sim.language.filters.predicate import Predicate
 from kprobe_sim.language.primitives.kstrto import is_name
 from kprobe_sim.language.primitives.refusal import Declined, Refusal, refuse
+from kprobe_sim.machine.memory import CallMemory
+from kprobe_sim.machine.state import Current, State, task_address
+from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.command import compile_all, counted, read_names, refused_register
-from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
 from kprobe_sim.probes.probe_event import EventTraits, Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic import SyntheticEvent
 from kprobe_sim.records.field import Field
 
 _DEFAULT_GROUP = "eprobes"
+
+
+# The hidden trigger by which an event probe gets its event's records (trace_eprobe.c).
+_PID = struct.Struct("<i")
+
+
+class EprobeTrigger(Trigger):
+    """Makes a record of an event probe from each record of the event that the probe is attached to."""
+
+    needs_record: ClassVar[bool] = True
+    group = "eprobe"
+
+    def __init__(self, file: EventFile, probe: Probe, target: EventFile, chosen: Predicate | None) -> None:
+        super().__init__(file, "eprobe", None)
+        self.probe = probe
+        self.filter = chosen
+        self._made = target  # the file of the event that the probe makes
+        self._recorder = Recorder(file.instance.tracing)
+
+    def fire(self, hit: Hit, record: bytes) -> None:
+        machine, probe = self.instance.machine, self.probe
+        (pid,) = _PID.unpack_from(hit.head, 4)
+        task = machine.tasks.get(pid) or Task(pid, hit.comm)
+        probe.hits += 1
+        if not self._recorder.wants(self._made, task, hit.cpu):
+            return
+        strings = {address: text + b"\0" for address, text in machine.strings.items()}
+        memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
+        state = State({}, memory, (), hit.comm, 0, Current(task_address(pid), 0, 0), record)
+        # what is made within an event is made with preemption off
+        depth = hit.head[3] + bool(machine.profile.preemption)
+        made = probe.evaluate(state, (probe.event.id, hit.head[2], depth & 0xFF, pid))
+        self._recorder.emit(self._made, task, made, hit._replace(head=made[:8]))
 
 
 class EventSources:

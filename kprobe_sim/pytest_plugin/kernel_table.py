@@ -9,8 +9,6 @@ from typing import Any
 
 from .options import SIMULATOR_ONLY
 
-__all__ = ["KernelTable"]
-
 _ABSENT = "-"
 _ORDER = ("passed", "failed", "error", "guest failed", "skipped", "xfailed", "xpassed")
 

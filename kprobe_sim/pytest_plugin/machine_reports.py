@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MachineReports"]
-
 _TESTS_FAILED = 1  # pytest's exit status
 
 

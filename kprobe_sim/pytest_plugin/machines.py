@@ -12,8 +12,6 @@ from kprobe_sim.tree.files.capabilities import Capabilities
 
 from .pristine import Pristine
 
-__all__ = ["Backend", "Unusable"]
-
 
 def _open_still(spec: str) -> Any:
     return open_sim(spec.partition(":")[2], clock=VirtualClock())

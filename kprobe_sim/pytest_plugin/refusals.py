@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["add_reason", "without_our_frames"]
-
 # explain(tracefs, path, command): the kernel's words about a refused command, "" if there are none
 Explain = Callable[[Any, str, str], str]
 

@@ -14,8 +14,6 @@ from typing import Any
 from kprobe_sim.tree.files.capabilities import Capabilities
 from kprobe_sim.tree.leftovers.texts import names
 
-__all__ = ["REASON", "Unsupported", "absent", "has_function", "missing_feature"]
-
 REASON = "unsupported on this kernel: "
 _NO_FILE = "no such file"
 # Files that the kernel got since 2.6.33.  A file that every kernel has isn't listed: a test that lacks it fails.

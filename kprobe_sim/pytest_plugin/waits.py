@@ -12,8 +12,6 @@ from kprobe_sim.tree.files.operation import below
 from kprobe_sim.tree.files.patience import patience
 from kprobe_sim.tree.leftovers.texts import lines
 
-__all__ = ["BoundedFile", "BoundedStream", "overdue"]
-
 _SHOWN = 3  # events, at most
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["advice", "share_by_files"]
-
 # each of these gives all tests of a file to one worker
 _KEEP_FILES = ("loadfile", "loadscope", "loadgroup", "no")
 

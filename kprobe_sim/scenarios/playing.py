@@ -6,7 +6,7 @@ import copy
 import errno
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -56,7 +56,7 @@ class Playing:
             self._kernel.tracefs.mkdir(f"instances/{scenario.instance}")
             self.instance = next(each for each in self._kernel.instances if each.name == scenario.instance)
         for choice in scenario.definitions:
-            self._write_first([(definitions_file(line), line.encode()) for line in choice])
+            write_first(self._write, [(definitions_file(line), line.encode()) for line in choice])
         for event, text in scenario.filters.items():
             self._write(f"{prefix}events/{event}/filter", text.encode())
         self._write(f"{prefix}trace_clock", clock.encode())
@@ -114,7 +114,7 @@ class Playing:
             case "marker" | "raw_marker":
                 self._mark(step)
             case "write":
-                self._write_first([(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
+                write_first(self._write, [(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
             case "read":
                 self._read_pipe()
 
@@ -206,16 +206,6 @@ class Playing:
             return nullcontext()
         return self._kernel.system_call(name, task=step.task, args=args, returns=result, memory=memory, cpu=step.cpu)
 
-    def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Make the first write that the kernel accepts (of several, b"" is none), or raise its first refusal."""
-        refusals = []
-        for path, data in choice:
-            try:
-                return self._write(path, data) if data or len(choice) == 1 else None
-            except ValueError as error:
-                refusals.append(error)
-        raise refusals[0]
-
     def _write(self, path: str, data: bytes) -> None:
         try:
             self._kernel.tracefs.write(path, data)
@@ -270,3 +260,14 @@ def _in_memory(args: tuple[int | bytes, ...]) -> tuple[tuple[int, ...], dict[int
     """Put texts into the task's memory; return the arguments with their addresses."""
     placed, data = ScenarioStep.placed(args, MEMORY)
     return placed, {MEMORY: data.ljust(_MEMORY_SIZE, b"\0")} if data else {}
+
+
+def write_first(write: Callable[[str, bytes], None], choice: Sequence[tuple[str, bytes]]) -> None:
+    """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""
+    refusals = []
+    for path, data in choice:
+        try:
+            return write(path, data) if data or len(choice) == 1 else None
+        except ValueError as error:
+            refusals.append(error)
+    raise refusals[0]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.language.primitives.words import number_from_user
+from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.ring import RingBuffer
-from kprobe_sim.tree.common_padding import padded
 from kprobe_sim.tree.files.node import OpenFile, Seek
 from kprobe_sim.tree.trace_file import Trace, poll_mask
 
@@ -131,3 +134,19 @@ class RawPipe(OpenFile):
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._instance.machine.subscribe(callback)
+
+
+# Records in raw pages of kernels before 3.3 have a fifth common field, which the simulator's records lack. Formats show
+# it (`events/event_format`; fixtures/text/3.2/*.formats): an int at byte 8, so that a first unsigned long is at 16.
+# Records of static events and of function_graph already follow their formats.
+_COMMON = 8
+_KIND = struct.Struct("<H")
+
+
+def padded(events: EventTable, record: bytes) -> bytes:
+    """Return a record with the padding that its kernel has."""
+    (kind,) = _KIND.unpack_from(record)
+    if kind in (TRACE_FN, TRACE_STACK, TRACE_PRINT):
+        return record[:_COMMON] + bytes(8) + record[_COMMON:]
+    event = events.by_id(kind)
+    return event.padded(record) if isinstance(event, ProbeEvent) else record

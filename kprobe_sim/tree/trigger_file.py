@@ -12,10 +12,10 @@ import errno
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event_file import EventFile, Trigger
+from kprobe_sim.events.hist.files import HistFiles
 from kprobe_sim.events.trigger import EventSwitch, HistSwitch, Snapshot, StackTrace, TraceOff, TraceOn
 from kprobe_sim.language.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.language.filters.predicate import compile_filter
@@ -24,9 +24,6 @@ from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.seqfile import LazyRecords
 from kprobe_sim.tree.filtering import filter_context
-
-if TYPE_CHECKING:
-    from kprobe_sim.events.hist.files import HistFiles
 
 _BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
 _COMMAND_END = re.compile("[: \t]")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe_text.text import Record
+from kprobe_text.text import Record
 
 ROWS = 8192  # of each table that are kept; what comes when it is full is counted in one row, OTHERS
 OTHERS = "(others)"

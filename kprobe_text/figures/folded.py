@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from kprobe_text.figures.figure import ROWS
 from kprobe_text.figures.shape import plain
-from kprobe_text.text import Event, StackTrace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe_text.text import Record
+from kprobe_text.text import Event, Record, StackTrace
 
 
 class Folded:

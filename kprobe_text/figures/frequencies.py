@@ -5,11 +5,7 @@ from __future__ import annotations
 from kprobe_text.figures.figure import OTHERS, ROWS
 from kprobe_text.figures.histogram import bar
 from kprobe_text.figures.shape import plain, value
-from kprobe_text.text import FAULT, Bare, CodeAddress, Event, StackTrace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe_text.text import Record, Value
+from kprobe_text.text import FAULT, Bare, CodeAddress, Event, Record, StackTrace, Value
 
 COMM, PID, CPU, STACK = WORDS = "comm", "pid", "cpu", "stacktrace"  # no field, unless an event has one of that name
 WITH = 14  # columns of a line beside its bar and its key

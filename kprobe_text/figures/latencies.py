@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from kprobe_text.figures.figure import OTHERS, ROWS
 from kprobe_text.figures.histogram import Histogram, Ranks, duration
 from kprobe_text.figures.pairs import POINTER, Pairs
 from kprobe_text.figures.shape import plain
-from kprobe_text.text import BufferStarted, Event, Lost
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from kprobe_text.text import Record
+from kprobe_text.text import BufferStarted, Event, Lost, Record
 
 PERCENTS = (50, 90, 99)
 COLUMN = 12

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kprobe_text.figures.figure import Figure
 from kprobe_text.figures.pairs import POINTER
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kprobe_text.figures.figure import Figure
 
 VALUED = ("--hist", "--count")  # options that take a word
 SWITCHES = ("--latency", "--stacks")

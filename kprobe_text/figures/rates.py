@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kprobe_text.figures.figure import OTHERS
 from kprobe_text.figures.shape import plain
-from kprobe_text.text import BufferStarted, Event, Lost
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kprobe_text.text import Record
+from kprobe_text.text import BufferStarted, Event, Lost, Record
 
 KEPT = 4096  # tasks that are told apart
 

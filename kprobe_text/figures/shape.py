@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 
-from kprobe_text.text import FAULT, Bare, BufferStarted, CodeAddress, Event, Header, Lost, Record, Unnamed, Unparsed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kprobe_text.text import Value
+from kprobe_text.text import (
+    FAULT,
+    Bare,
+    BufferStarted,
+    CodeAddress,
+    Event,
+    Header,
+    Lost,
+    Record,
+    Unnamed,
+    Unparsed,
+    Value,
+)
 
 COLUMNS = (
     "file", "type", "group", "name", "task", "pid", "tgid", "cpu", "flags", "timestamp", "clock", "address", "caller",

@@ -6,13 +6,9 @@ from kprobe_text.figures.figure import OTHERS, ROWS
 from kprobe_text.figures.frequencies import without
 from kprobe_text.figures.histogram import Histogram
 from kprobe_text.figures.shape import plain
-from kprobe_text.text import Bare, Event
+from kprobe_text.text import Bare, Event, Record
 
 JUST_BELOW = (1 << 32) - 4096  # from here on an unsigned number may be a small one below 0: an errno, AT_FDCWD
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from kprobe_text.text import Record
 
 
 class Spreads:

@@ -5,15 +5,11 @@ The messages and their numbers are those of perfetto's trace.proto: Trace, Trace
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from kprobe_text.figures.pairs import Pairs
 from kprobe_text.figures.shape import value
-from kprobe_text.text import BufferStarted, Event, Lost, Marker, RawMarker, StackTrace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kprobe_text.text import Record
+from kprobe_text.text import BufferStarted, Event, Lost, Marker, RawMarker, Record, StackTrace
 
 BEGIN, END, INSTANT = 1, 2, 3  # TrackEvent.Type
 CLEARED = 1  # TracePacket.SequenceFlags: nothing refers to packets before

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 
 from kprobe_text.text import Format, defined_name, parse_format
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HEADING = re.compile(r"^== .*\n", re.M)  # between files, as tail(1) and our fixtures have it
 _PART = re.compile(r"^(?=name: )", re.M)

@@ -5,9 +5,7 @@ Source: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 
 def annotation(level: str, message: str, place: Mapping[str, object]) -> str:

@@ -6,11 +6,8 @@ Source: the schema of Jenkins' xUnit plugin, junit-10.xsd, which others have tak
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PASSED, FAILED, ERROR, SKIPPED = "passed", "failure", "error", "skipped"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

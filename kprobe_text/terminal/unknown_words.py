@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from kprobe_text.terminal.verb import added_verb
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 ALIKE = 0.6
 

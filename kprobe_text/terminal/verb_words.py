@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from kprobe_text.terminal import unknown_words
 from kprobe_text.terminal.verb import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Any
 
 HELP_WORDS = ("-h", "--help")
 WRONG = {"expected one argument": "takes a value", "ignored explicit argument": "takes no value"}  # argparse's, ours

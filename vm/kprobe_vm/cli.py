@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kprobe_vm.commands.copies import Copy
     from kprobe_vm.machine.machine import Machine
 
-__all__ = ["main"]
 
 VERBS = "kprobe_vm.verbs"  # entry points: functions that add a verb to the parser
 

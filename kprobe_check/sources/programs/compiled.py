@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, placed, written
 from kprobe_check.sources.openings import appending, truncation
@@ -20,10 +21,6 @@ from kprobe_check.sources.programs.literals import GO, PERL, RUST, STRING, C, Le
 from kprobe_check.sources.programs.tree import Called, Item, shown, strings
 from kprobe_check.sources.texts import Text, unclear
 from kprobe_check.statement import Statement, definition, looks_like_definition, without_doubles
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _MAY = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger|[preft]\d*:[\w%{$-]")
 # of a name, wherever it is in it

@@ -9,14 +9,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections.abc import Callable, Mapping
 from string import Formatter
 
 from kprobe_check.sources.programs.names import Names, Routine, called
 from kprobe_check.sources.texts import Text, plus, unknown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _DEPTH = 60  # of names in names
 _CALLS = 64  # of a function that are looked at

@@ -7,6 +7,7 @@ before.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kprobe_check.sources.programs.literals import MARK, NAME, RUST, STRING, Lexeme
 from kprobe_check.sources.programs.tree import (
@@ -22,10 +23,6 @@ from kprobe_check.sources.programs.tree import (
     split_commas,
 )
 from kprobe_check.sources.texts import Text, plus, unknown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FORMATS = re.compile(
     r"(?i)(?:.*printf|.*sprint|errorf|format|format!|.*format|write!|writeln!|concat!|dprintf|append_to_file)"

@@ -17,20 +17,15 @@ import ast
 import re
 import shlex
 import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, placed, written
 from kprobe_check.sources.openings import appending, truncation
 from kprobe_check.sources.programs.commands import command, is_command
 from kprobe_check.sources.programs.constants import PythonProgram
-from kprobe_check.sources.programs.names import called
+from kprobe_check.sources.programs.names import Routine, called
 from kprobe_check.sources.texts import Text, plus, unclear
 from kprobe_check.statement import FILTER, Statement, definition, looks_like_definition, without_doubles
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from kprobe_check.sources.programs.names import Routine
 
 _PROBE = re.compile(r"\s*[pr]\d*:[\w/]")
 _SHELL = frozenset(

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kprobe_check.sources.programs.literals import GO, MARK, NAME, PERL, STRING, Lexeme
 from kprobe_check.sources.texts import Text
 from kprobe_check.statement import Position
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _OPENING = {"(": ")", "[": "]", "{": "}", "${": "}", "@{": "}", "%{": "}"}
 ENDS = frozenset(

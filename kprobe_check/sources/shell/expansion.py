@@ -7,16 +7,13 @@ variables of the same branch keep together; where nothing is known, a word says 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
 from kprobe_check.sources.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER, Word, WordPart
 from kprobe_check.sources.texts import Text, plus, unknown
 from kprobe_check.statement import Position
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _COMBINATIONS = 24  # of values; with more, none of them is known
 _DEFAULTS = (":-", "-", ":=", "=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from kprobe_check.sources.shell.syntax import (
@@ -25,10 +26,6 @@ from kprobe_check.sources.shell.syntax import (
     Word,
     WordPart,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 _CLOSING = frozenset(["fi", "done", "esac", "}", "then", "else", "elif", "do"])
 _FUNCTION = re.compile(r"[\w.:-]+")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kprobe_check.sources.shell.printing import Unclear, echo, printf
 from kprobe_check.sources.texts import Text, unknown
 from kprobe_check.statement import FILTER, Position, Statement, definition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FETCHES = re.compile(r"\$(?:retval|arg\d+|arg\*|stack\d*|comm|current)\b")
 

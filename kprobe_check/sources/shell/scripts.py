@@ -15,6 +15,7 @@ isn't known can't be asked.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kprobe_check.sources.lists import begins_statement, is_definitions, is_file, written
@@ -23,7 +24,6 @@ from kprobe_check.sources.shell import words
 from kprobe_check.sources.shell.expansion import Choice, Elements, Scope, Value
 from kprobe_check.sources.shell.grammar import nodes, script
 from kprobe_check.sources.shell.outputs import clear, printed_lines, traced, unknown_output
-from kprobe_check.sources.shell.streams import Streams, Target
 from kprobe_check.sources.shell.syntax import (
     ARRAY,
     CHOICE,
@@ -42,10 +42,6 @@ from kprobe_check.sources.shell.syntax import (
 from kprobe_check.sources.texts import Text, unknown
 from kprobe_check.statement import Position, Statement, definition, looks_like_definition, without_doubles
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 _DEPTH = 5  # of scripts in scripts
 _CALLS = 12  # of functions in functions
 _STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
@@ -53,6 +49,29 @@ _ITEMS = 200  # of a loop
 _BRANCHES = 8
 _NESTED = 3  # substituted commands in one another
 _LONGEST = 1 << 14  # characters of a variable's value: values are made of values
+
+
+class Target(list[Text]):
+    """Where a command's output goes: a file of a tracefs, or, with an empty path, this list."""
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__()
+        self.path = path
+
+
+class Streams:
+    """What a command reads, and where its output and that of its other descriptors goes."""
+
+    def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
+        self.out = out
+        self.read = read
+        self.others: dict[str, tuple[Target, ...]] = {}
+
+    def copy(self) -> Streams:
+        """Return the same, to be changed for one command."""
+        new = Streams(self.out, self.read)
+        new.others = dict(self.others)
+        return new
 
 
 def statements_in(text: str, source: str, depth: int = 0) -> list[Statement]:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kprobe_check.sources.shell.printing import dollar_quoted
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LITERAL, PARAMETER, COMMAND, ARRAY, UNKNOWN = "literal", "parameter", "command", "array", "unknown"
 GROUP, CHOICE, LOOP, EACH, FUNCTION, MAYBE = "group", "choice", "loop", "each", "function", "maybe"

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from kprobe_check.sources.shell.syntax import LITERAL, Command, Compound, Pipeline, Word
+from kprobe_check.sources.shell.syntax import LITERAL, Command, Compound, Node, Pipeline, Word
 from kprobe_check.sources.texts import Text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from kprobe_check.sources.shell.syntax import Node
 
 SHELLS = frozenset(["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "su"])
 DECLARING = frozenset(["export", "local", "readonly", "declare", "typeset"])

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.hist.action import MadeAction, read_action
 from kprobe_sim.events.hist.data import HistAttributes, HistData, SortKey, histograms_of
-from kprobe_sim.events.hist.early_expression import EarlyExpressionReader
 from kprobe_sim.events.hist.expression import ExpressionReader, variable_of
 from kprobe_sim.events.hist.fault import NEWER, HistFault, refused
 from kprobe_sim.events.hist.field import (
     BUCKETS,
     EXECNAME,
+    EXPRESSION,
     GRAPH,
     HITCOUNT,
     KEY,
@@ -33,6 +33,8 @@ from kprobe_sim.events.hist.field import (
     SYM,
     SYM_OFFSET,
     SYSCALL,
+    TIMESTAMP,
+    USECS,
     VARIABLE,
     HistField,
 )
@@ -51,6 +53,77 @@ _KEY_SPACE = 256 + 128
 _SHORT_COMMAND = 255  # of 5.4: MAX_FILTER_STR_VAL, with the zero at its end
 _NOT_OF_VALUES = BUCKETS | LOG2 | SYM | SYM_OFFSET | SYSCALL | STACKTRACE
 _NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
+
+
+# The fields as kernels before 5.10 read them: sums and differences, split at the first sign. Source:
+# contains_operator(), parse_expr() and parse_unary() in kernel/trace/trace_events_hist.c of 5.4.273.
+_MOST_LEVELS = 3
+_OFFSET = ".sym-offset"
+
+
+class EarlyExpressionReader(ExpressionReader):
+    """Reads the expressions of one trigger: `a-b-c` is a-(b-c), and there are no numbers."""
+
+    has_numbers = False
+    value_modifiers = ()
+
+    def operator_of(self, text: str) -> tuple[str, int]:
+        """Return the first operator, and its position; "" if there is none."""
+        position = next((position for position, letter in enumerate(text) if letter in "+-"), -1)
+        if position >= 4 and text.startswith(_OFFSET, position - 4) and self._data.gates.hist_sym_offset:
+            position = -1
+        if position < 0:
+            return "", -1
+        return ("-()", 0) if text.startswith("-") else (text[position], position)
+
+    def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
+        return self._level(text, flags, variable, start_of, 0)
+
+    def _level(self, text: str, flags: int, variable: str, start_of: str, level: int) -> HistField:
+        if level > _MOST_LEVELS:
+            raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
+        operator, position = self.operator_of(text)
+        if not operator:
+            return self._only(text, flags, variable, start_of)
+        if operator == "-()":
+            return self._negated_level(text, flags, variable, level + 1)
+        left, right = text[:position], text[position + 1 :]
+        if start_of:
+            self._assignments[start_of] = left
+        first = self._no_string(self.atom(left, 0), left)
+        second = self._no_string(self._level(right, 0, "", "", level + 1), self._cut(right))
+        if self._meant(first).flags & USECS != self._meant(second).flags & USECS:
+            raise refused(self._complain, HistFault.TIMESTAMP_MISMATCH, "")
+        first.read_once = second.read_once = True
+        flags |= EXPRESSION | first.flags & (TIMESTAMP | USECS)
+        return self._unsigned(self._built(operator, [first, second], flags, variable))
+
+    def _negated_level(self, text: str, flags: int, variable: str, level: int) -> HistField:
+        if level > _MOST_LEVELS:
+            raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
+        inner, closed, _ = text[2:].rpartition(")")  # what follows doesn't count
+        if "(" not in text or not closed:
+            raise refuse(errno.EINVAL)
+        operand = self._no_string(self._level(inner, 0, "", "", level + 1), self._cut(inner))
+        flags |= EXPRESSION | operand.flags & (TIMESTAMP | USECS)
+        return self._unsigned(self._built("-()", [operand], flags, variable))
+
+    def _no_string(self, operand: HistField, text: str) -> HistField:
+        if operand.flags & STRING:
+            raise refused(self._complain, HistFault.INVALID_STR_OPERAND, text)
+        return operand
+
+    @staticmethod
+    def _unsigned(field: HistField) -> HistField:
+        field.signed = False
+        return field
+
+    def _cut(self, text: str) -> str:
+        """Return what the kernel's split leaves of an expression."""
+        operator, position = self.operator_of(text)
+        if operator not in ("", "-()"):
+            return text[:position]
+        return text if operator or text.count(".") < 2 else text.partition(".")[0]
 
 
 class HistMaker:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.events.static.allocations import EXEC, FORK, Allocation
 from kprobe_sim.events.static.emission import Context, Emission
 from kprobe_sim.events.static.static_record import FieldValue
 from kprobe_sim.events.static.syscall_numbers import syscall_number
-from kprobe_sim.events.static.user_memory import user_value
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.text.syscall_text import SIZES, STRING_SIZES
 
 Fields = Mapping[str, FieldValue]
 
@@ -24,6 +24,27 @@ _USER_START = 0x7F0000000000  # where the strings of a call are put, as in `Simu
 _ARGUMENTS = 6
 _SLAB = 0xFFFF888004000000
 _MASK = 2**64 - 1
+
+
+# The allocations when a task forks and when it runs another program, recorded from a guest, by build; a build that
+# isn't here has no such events (kmem/kmalloc). Sizes that depend on the program are left out.
+class Allocation(NamedTuple):
+    """One kmalloc(): its caller, the bytes asked for and given, and the flags."""
+
+    caller: str
+    size: int
+    given: int
+    flags: int
+
+
+_KERNEL, _ZERO = 0xCC0, 0x100  # GFP_KERNEL, __GFP_ZERO
+_CREDENTIALS = Allocation("security_prepare_creds+0xc5", 16, 16, _KERNEL)
+FORK = {
+    "6.1.0-54-cloud-amd64": (_CREDENTIALS, Allocation("security_task_alloc+0xbf", 48, 64, _KERNEL | _ZERO)),
+}
+EXEC = {
+    "6.1.0-54-cloud-amd64": (Allocation("alloc_bprm+0x32", 416, 512, _KERNEL | _ZERO), _CREDENTIALS),
+}
 
 
 class SystemCall:
@@ -249,3 +270,37 @@ class TaskLife:
             else:
                 fields[field.name] = arguments[field.name] = values[len(arguments)]
         return fields
+
+
+# User memory in the event of a system call, since 6.19: sys_fault_user() in trace_syscalls.c.
+_READ_MAX = 169  # SYSCALL_FAULT_ARG_SZ - 1
+_SHOWN_MAX = 165  # SYSCALL_FAULT_USER_MAX
+_MORE = b"...\0"
+
+
+def user_value(
+    name: str, arguments: Mapping[str, int], field: str, memory: Mapping[int, bytes], buffer_size: int
+) -> bytes:
+    """Return the bytes that an argument of system call `name` points to, as its event holds them; b"" for a fault.
+
+    `buffer_size` is syscall_user_buf_size: the bytes of each argument.
+    """
+    data = _stretch(memory, arguments.get(field, 0))
+    if name in SIZES or name in STRING_SIZES:
+        position = SIZES.get(name, STRING_SIZES.get(name, 0))
+        size = min(list(arguments.values())[position], _READ_MAX)
+        return data[: min(size, buffer_size)] if len(data) >= size else b""
+    text, ended, _ = data.partition(b"\0")
+    if not data or (not ended and len(text) < _READ_MAX):
+        return b""
+    length = min(len(text), _READ_MAX)
+    shown = bytes(byte if 32 <= byte < 127 else ord(".") for byte in text[:length])
+    limit = min(buffer_size, _SHOWN_MAX)
+    return shown[:limit] + _MORE if length > limit else shown + b"\0"
+
+
+def _stretch(memory: Mapping[int, bytes], address: int) -> bytes:
+    for start, block in memory.items():
+        if start <= address < start + len(block):
+            return block[address - start :]
+    return b""

@@ -7,16 +7,48 @@ import io
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kprobe_sim.scenarios.replays.interrupts import Interrupts
 from kprobe_sim.scenarios.replays.listing import CUT, Listing
 from kprobe_sim.scenarios.replays.machine import ListingTracefs
 from kprobe_sim.scenarios.replays.shell import Command, Shell
 
 _COUNTS = re.compile(rb"^\d+ events?, \d+ (?:or more )?lost.*\n", re.MULTILINE)
 _INTERRUPT = b"^C"  # as a terminal echoes it
+
+
+class Interrupts:
+    """Counts, within `with`, each SIGINT that a Python handler took: `kprobe` handles it and doesn't report it.
+
+    Only the main thread can count; for others `count` stays 0.
+    """
+
+    def __init__(self) -> None:
+        self._is_main = threading.current_thread() is threading.main_thread()
+        self._count = 0
+
+    def __enter__(self) -> Interrupts:
+        if self._is_main:
+            self._source, sink = os.pipe()
+            os.set_blocking(self._source, False)
+            os.set_blocking(sink, False)
+            self._before = signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_main:
+            os.close(signal.set_wakeup_fd(self._before))
+            os.close(self._source)
+
+    @property
+    def count(self) -> int:
+        """The number so far."""
+        if self._is_main:
+            with contextlib.suppress(BlockingIOError):  # none since the last count
+                self._count += os.read(self._source, 1 << 16).count(signal.SIGINT)
+        return self._count
 
 
 class Screen(io.RawIOBase):

@@ -12,8 +12,6 @@ from kprobe_sim.tree.files.operation import Operation
 from .events import as_written
 from .state import DEFINITIONS, Thing, Things, is_expanded, state
 
-__all__ = ["Finding", "Hygiene"]
-
 ROOT = "/sys/kernel/tracing"
 _ALL = (*DEFINITIONS, "dynamic_events", "set_event")
 # files that enable the events of several programs at once

@@ -8,8 +8,6 @@ from typing import Any
 
 from kprobe_sim.tree.files.capabilities import Capabilities
 
-__all__ = ["lines", "names", "read_each"]
-
 
 def read_each(tracefs: Any, paths: Iterable[str], *, most: int = 0) -> dict[str, bytes]:
     """Return the readable files by path; with `most` only what one read(2) of that many bytes gives."""

@@ -14,9 +14,6 @@ from kprobe_lab.operations.operation import Observed, Operation
 from kprobe_lab.operations.reference import Reference, rows_of, simulated
 from kprobe_vm.errors import MachineClosed, MachineDied
 
-__all__ = ["Campaign"]
-
-
 _SHRINK_SECONDS = 8.0
 
 

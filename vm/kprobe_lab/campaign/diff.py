@@ -23,8 +23,6 @@ from kprobe_lab.scheduling.work import Scheduler, ends
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress, measured, say
 
-__all__ = ["Diff", "add_parser", "plan_of"]
-
 
 class Diff:
     """A running campaign: the merged results of the shards that have ended, in any order."""

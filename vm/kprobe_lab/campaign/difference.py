@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from kprobe_lab.operations.operation import Observed, Operation, Outcome
 from kprobe_lab.operations.side import Side
 
-__all__ = ["Difference", "first_difference"]
-
 _BYTES = re.compile(rb"(?m)^bytes: (\d+)$")
 _TIME_EXTEND = 8  # bytes in the ring buffer
 _RUN = re.compile(r"(.)\1{20,}")

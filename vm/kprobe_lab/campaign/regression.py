@@ -12,8 +12,6 @@ from kprobe_lab.operations.operation import Observed, Operation, Outcome
 from kprobe_lab.operations.reference import simulated
 from kprobe_lab.operations.side import Side
 
-__all__ = ["answers", "as_test", "proposed_name", "write_test"]
-
 _TEXT = '''"""TO BE RENAMED, file and function too: which rule of the kernel does this show?
 
 Found by a campaign on {release}, seed {seed}: {asked}.

@@ -15,8 +15,6 @@ from kprobe_lab.operations.reference import Reference
 from kprobe_lab.scheduling.kept import Kept
 from kprobe_lab.scheduling.readiness import lacking_for_guests
 
-__all__ = ["OPERATIONS", "Plan", "Shrinking", "Stretch", "lacking", "stretches"]
-
 OPERATIONS = 250  # per shard, or a few more, as cases aren't cut.  With another number, a seed gives other operations
 
 

@@ -20,7 +20,6 @@ except ModuleNotFoundError:
         "kprobe-vm diff shrinks with hypothesis: pip install 'kprobe-sim[campaign]', or --no-shrink"
     ) from None
 
-__all__ = ["shrink"]
 
 Item = TypeVar("Item")
 _TOKENS = re.compile(rb"\n|[^ \n]+|.", re.DOTALL)

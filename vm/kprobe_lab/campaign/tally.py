@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from kprobe_lab.campaign.difference import Difference
 
-__all__ = ["Sighting", "Tally"]
-
 
 class Sighting(NamedTuple):
     """A difference, and where the campaign met it: in which shard, after how many of its operations."""

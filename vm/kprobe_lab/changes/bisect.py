@@ -16,8 +16,6 @@ from kprobe_lab.changes.language import EVENT, Step, parsed, shell
 from kprobe_lab.changes.response import Response, changed_lines, respond
 from kprobe_vm.host.progress import Progress, say
 
-__all__ = ["Answered", "Change", "add_parser", "answers_of", "changes_of"]
-
 
 class Answered(NamedTuple):
     """A build and its answer; `beside` is the build of its version that it is compared with, "" for a main build."""

@@ -11,8 +11,6 @@ from kprobe_lab.changes.contrast import Comparison, compared
 from kprobe_lab.changes.kernels import opened, spec_of
 from kprobe_vm.host.progress import Progress, say
 
-__all__ = ["add_parser", "comparison"]
-
 USAGE = """\
 A kernel is a series or release that can be simulated (6.1), the path of a profile, or a spec: sim:6.1, vm:6.1.
 Both are asked the same: all operations of our corpus (definitions, filters, triggers), which files the tracefs has,

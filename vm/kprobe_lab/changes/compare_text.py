@@ -11,8 +11,6 @@ from kprobe_lab.changes.reasons import RowChange
 from kprobe_lab.changes.response import Response, changed_lines
 from kprobe_lab.changes.shell_lines import as_shell
 
-__all__ = ["as_json", "markdown", "sources", "text"]
-
 _MOST = 6  # names, or lines, of what came and went
 _WIDE = 90  # characters of a cell
 _LONG = 240  # characters of an operation

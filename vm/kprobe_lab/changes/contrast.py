@@ -14,9 +14,6 @@ from kprobe_lab.changes.response import Response, asked, changed_lines
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.functions import OPENING
 
-__all__ = ["Alike", "Comparison", "Contrast", "compared"]
-
-
 # a field's declaration without its name and offset; other lines without what is printed
 _FIELD = re.compile(r"^([^;f]{0,9}field:[^;]*?)\b\w++(?:\[\w*\])?;\toffset:\d+;(?:\tsize:\d+;)?(.*)")
 _PRINTED = re.compile(r"(?<=print fmt: ).*")

@@ -10,8 +10,6 @@ from kprobe_lab.changes.language import Mode, Step, parsed
 from kprobe_lab.operations.operation import List, Read
 from kprobe_vm.recording.functions import OPENING
 
-__all__ = ["Probing", "corpus", "of_files"]
-
 FILES, FORMATS = "Files", "Static events"  # sections beside those of corpus.txt
 # subsystems whose events are compared: those of tracing, and of what tasks do
 SYSTEMS = (

@@ -15,8 +15,6 @@ from kprobe_vm.recording.profilefile import version_of
 if TYPE_CHECKING:
     from kprobe_sim.kernel.kernels import RecordedKernel
 
-__all__ = ["NamedSide", "OrderedKernel", "in_line", "opened", "simulated_builds", "spec_of"]
-
 
 class OrderedKernel(NamedTuple):
     """A kernel in the order of kernels: its spec, and the release that it is a flavour of, "" for a main build."""

@@ -23,8 +23,6 @@ from typing import NamedTuple
 
 from kprobe_lab.operations.operation import List, Make, Operation, Read, Remove, Write
 
-__all__ = ["EVENT", "BadOperation", "Mode", "Step", "parsed", "shell"]
-
 EVENT = "sched/sched_process_exec"  # the event of a bare filter or trigger, unless another is given
 _ROOTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _TRIGGER = re.compile(r"!?(?:hist|stacktrace|traceon|traceoff|snapshot|(?:en|dis)able_(?:event|hist))(?:[: ]|$)")

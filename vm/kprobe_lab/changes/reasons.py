@@ -16,8 +16,6 @@ from kprobe_lab.operations.side import Side
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.functions import OPENING
 
-__all__ = ["RowChange", "reasons", "row_changes", "values_of"]
-
 
 class RowChange(NamedTuple):
     """A row of the gate tables in which two kernels have different values.

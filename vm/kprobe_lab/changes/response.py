@@ -13,8 +13,6 @@ from kprobe_lab.changes.language import Mode, Step
 from kprobe_lab.operations.operation import List, Outcome, Read, Write
 from kprobe_lab.operations.side import Side
 
-__all__ = ["Fault", "Response", "asked", "changed_lines", "respond"]
-
 _LOGGED = re.compile(r"\[(?>[^\n]*?\] )([^\n]*)\n  Command: (.*)\n( *)\^\Z", re.DOTALL)
 _ENTRY = re.compile(r"^(?=\[[ .\w]*\] )", re.MULTILINE)
 _BEFORE_COMMAND = len("  Command: ")

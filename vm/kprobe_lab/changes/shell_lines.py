@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from kprobe_lab.changes.language import shell
 from kprobe_lab.operations.operation import List, Make, Read, Remove, Write
 
-__all__ = ["as_shell"]
-
 _INSTANCE = "instances/a"
 _CHOICE = re.compile(r"\{([^{}|]*)\|[^{}]*\}")
 _PLACE = re.compile(r"<(int3|unsupported|module|shared)>")

@@ -8,8 +8,6 @@ from random import Random
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.operations.operation import Call, Handle, List, Make, Operation, Read, Write
 
-__all__ = ["Buffers"]
-
 _MARKS = (b"one\ntwo", b"x", b"x\n", b"longer " * 20, b"y" * 500, b"z" * 1100, b"\xff\0a", b"a" * 4000)
 _READERS = ("trace", "trace", "per_cpu/cpu0/trace", "snapshot", "per_cpu/cpu0/snapshot", "per_cpu/cpu0/stats")
 _OPTIONS = (

@@ -10,8 +10,6 @@ from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.operations.operation import OURS, Observed, Operation, Read, Write
 from kprobe_lab.operations.oracle import Path, after, before
 
-__all__ = ["Calls"]
-
 # number and arguments of a system call, and functions on its way in one kernel or another
 _CALLS: tuple[tuple[int, tuple[int, ...], tuple[str, ...]], ...] = (
     (257, (-100, MEMORY, 0, 0), ("do_sys_openat2", "do_filp_open", "getname_flags", "__x64_sys_openat", "vfs_open")),

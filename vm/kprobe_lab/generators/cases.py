@@ -22,8 +22,6 @@ from kprobe_lab.generators.ways import Ways
 from kprobe_lab.operations.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
 from kprobe_lab.operations.symbols import Symbols
 
-__all__ = ["AREAS", "Case", "Cases"]
-
 _W, _RW = os.O_WRONLY, os.O_RDWR
 
 
@@ -42,14 +40,14 @@ class Cases:
         self._random = random
         self._definitions = Definitions(random, symbols)
         self._filters = Filters(random)
-        self._traces = Traces(random, self._filters, ways)
-        self._triggers = Triggers(random, self._filters)
-        self._kinds = Kinds(random, self._definitions, self._filters)
-        self._hists = Hists(random, self._filters, ways)
-        self._buffers = Buffers(random)
-        self._controls = Controls(random)
-        self._pids = Pids(random)
-        self._calls = Calls(random, self._filters, (name for name, _ in symbols.text))
+        self.traces = Traces(random, self._filters, ways)
+        self.triggers = Triggers(random, self._filters)
+        self.kinds = Kinds(random, self._definitions, self._filters)
+        self.hists = Hists(random, self._filters, ways)
+        self.buffers = Buffers(random)
+        self.controls = Controls(random)
+        self.pids = Pids(random)
+        self.calls = Calls(random, self._filters, (name for name, _ in symbols.text))
 
     def next(self, area: str = "") -> Case:
         """Return a case, of that area or of any."""
@@ -187,10 +185,6 @@ class Cases:
             fields += ("name", "ret", "irq", "comm", "clone_flags", "taints", "timer", "now")
         return events, fields
 
-    def controls(self) -> list[Operation]:
-        """Control files: values good and bad, options, marks."""
-        return self._controls.case()
-
     def instances(self) -> list[Operation]:
         """Instances made, used and removed."""
         random = self._random
@@ -292,47 +286,19 @@ class Cases:
             random.choice((b"p:g/n ksys_fadvise64_64 %di", b"-:g/a", b"-:g/b", b"p:my/c ksys_fadvise64_64 $comm")),
         )
 
-    def traces(self) -> list[Operation]:
-        """Events of calls whose registers and memory are known."""
-        return self._traces.case()
-
-    def triggers(self) -> list[Operation]:
-        """Triggers and what fires them."""
-        return self._triggers.case()
-
-    def kinds(self) -> list[Operation]:
-        """Dynamic events of all kinds."""
-        return self._kinds.case()
-
-    def hists(self) -> list[Operation]:
-        """Histograms and what they count."""
-        return self._hists.case()
-
-    def buffers(self) -> list[Operation]:
-        """The ring buffer through all its files."""
-        return self._buffers.case()
-
-    def pids(self) -> list[Operation]:
-        """Pid filters, forks, names."""
-        return self._pids.case()
-
-    def calls(self) -> list[Operation]:
-        """Real calls, which an oracle records."""
-        return self._calls.case()
-
 
 AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "definitions": (5, Cases.definitions),
     "lives": (3, Cases.lives),
     "filters": (3, Cases.filters),
-    "controls": (3, Cases.controls),
+    "controls": (3, lambda cases: cases.controls.case()),
     "instances": (1.5, Cases.instances),
     "handles": (2, Cases.handles),
-    "traces": (2, Cases.traces),
-    "triggers": (2, Cases.triggers),
-    "kinds": (3, Cases.kinds),
-    "hists": (3, Cases.hists),
-    "buffers": (2, Cases.buffers),
-    "pids": (1, Cases.pids),
-    "calls": (2, Cases.calls),
+    "traces": (2, lambda cases: cases.traces.case()),
+    "triggers": (2, lambda cases: cases.triggers.case()),
+    "kinds": (3, lambda cases: cases.kinds.case()),
+    "hists": (3, lambda cases: cases.hists.case()),
+    "buffers": (2, lambda cases: cases.buffers.case()),
+    "pids": (1, lambda cases: cases.pids.case()),
+    "calls": (2, lambda cases: cases.calls.case()),
 }

@@ -8,8 +8,6 @@ from random import Random
 from kprobe_lab.generators.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
 from kprobe_lab.operations.operation import Make, Operation, Read, Write
 
-__all__ = ["Controls"]
-
 _W, _RW = os.O_WRONLY, os.O_RDWR
 _CLOCKS = ("global", "local", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai", "x86-tsc", "x")
 _MARKS = (

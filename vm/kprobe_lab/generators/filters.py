@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-__all__ = ["Filters"]
-
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "&", "~", "=", "!~", "===", "", "&&", "|", "=<", "=~", "!", "< =")
 NUMBERS = (
     *("0", "1", "-1", "5", "255", "256", "0x10", "010", "4294967295", "18446744073709551615", "18446744073709551616"),

@@ -27,8 +27,6 @@ from kprobe_lab.generators.vocabulary import (
 )
 from kprobe_lab.operations.symbols import Symbols
 
-__all__ = ["Definitions", "is_of_kprobes"]
-
 
 def is_of_kprobes(data: bytes) -> bool:
     """True for lines that dynamic_events passes to kprobes; other kinds of events have cases of their own."""

@@ -12,8 +12,6 @@ from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.generators.ways import Ways
 from kprobe_lab.operations.operation import Call, Make, Operation, Read, Write
 
-__all__ = ["Hists"]
-
 _PROBES = (
     b'p:g/a ksys_fadvise64_64 a0=%si a1=%cx:u8 a2=%dx:s64 s=+0(%si):string d=\\"imm"\n'
     b"r:g/b ksys_fadvise64_64 a0=$retval:s32\n"

@@ -11,8 +11,6 @@ from kprobe_lab.generators.grammar import Definitions
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.operations.operation import Call, Operation, Read, Sweep, Write
 
-__all__ = ["Kinds"]
-
 # each list begins with valid words, then come near misses
 _ATTACHED = (
     *(

@@ -8,8 +8,6 @@ from random import Random
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.operations.operation import PID, Call, Make, Operation, Read, Write
 
-__all__ = ["Pids"]
-
 _LISTS = (PID, PID, PID + b"\n", b"1", b"1 " + PID, PID + b" 7", b"", b"x", b"0", PID + b"\0", b"7\n8\n9")
 _NAMES = (b"workload", b"other", b"two words", b"fifteen-letters", b"a:b", b"<x>", b"", b"x-1", b"\xff")
 

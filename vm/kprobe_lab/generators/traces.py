@@ -8,8 +8,6 @@ from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.ways import Ways
 from kprobe_lab.operations.operation import OURS, Call, Operation, Read, Write
 
-__all__ = ["MEMORY", "WIPE", "Traces", "zeros_on_scratch_page"]
-
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
 

@@ -8,8 +8,6 @@ from kprobe_lab.generators.filters import Filters
 from kprobe_lab.generators.traces import MEMORY
 from kprobe_lab.operations.operation import Call, Make, Operation, Read, Write
 
-__all__ = ["Triggers"]
-
 _COUNTS = ("", "", "", ":1", ":2", ":3", ":0", ":-1", ":x", ":", ":1:2", ":0x2", ": 1", ":18446744073709551616")
 _NAMES = ("traceon", "traceoff", "snapshot", "stacktrace", "enable_event", "disable_event")
 _ODD = ("hist", "enable_hist:g:b", "nosuch", "", "Traceon", "traceonx", "!", "!!traceon", " traceoff", "if", "eprobe")

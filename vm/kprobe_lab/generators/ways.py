@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Ways"]
-
 
 class Ways(NamedTuple):
     """What one kernel does."""

@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "FIXED",
-    "SECTIONS",
-    "Act",
-    "Define",
-    "Exists",
-    "Feature",
-    "Filter",
-    "Format",
-    "Option",
-    "Says",
-    "Section",
-    "Trigger",
-]
-
 # The event that filters and triggers are tried on: on a function that nothing calls.
 FIXED = "p:matrix/f ksys_readahead dfd=%di:s32 path=+0(%si):string bytes=+0(%si):u8[4] how=%dx:x64"
 

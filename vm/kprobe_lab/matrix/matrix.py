@@ -26,9 +26,6 @@ from kprobe_vm.host.progress import say
 from kprobe_vm.images.kernels import Kernels
 from kprobe_vm.images.kerneltree import release_of
 
-__all__ = ["add_parser", "columns"]
-
-
 # ---- kernels and simulators ----
 
 

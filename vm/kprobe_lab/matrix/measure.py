@@ -24,8 +24,6 @@ from kprobe_lab.matrix.features import (
 from kprobe_lab.operations.side import event_lists
 from kprobe_vm.recording.functions import OPENING
 
-__all__ = ["Answer", "Column", "measure", "rows"]
-
 # the functions' names in the table, and their names before 5.6 and 4.18
 _CALLED = (OPENING, ("ksys_readahead", "SyS_readahead"))
 _FIXED_EVENT = FIXED.split()[0].partition(":")[2]

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from kprobe_lab.matrix.features import FIXED, SECTIONS, Define, Exists, Feature, Filter, Format, Option, Says, Trigger
 from kprobe_lab.matrix.measure import Answer, Column
 
-__all__ = ["html", "markdown"]
-
 TITLE = "Which kernel takes which probe"
 SIGNS = {"ok": "✓", "refused": "✗", "absent": "–", "fault": "!"}
 WORDS = {"ok": "", "refused": "refused", "absent": "not there", "fault": "fault"}

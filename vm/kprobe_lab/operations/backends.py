@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel.backend import SimBackend
     from kprobe_vm.guest.backend import VmTracefs
 
-__all__ = ["identity", "open_backend", "open_simulator"]
-
 
 def open_simulator(kernel: str) -> SimBackend:
     """Open the simulator of a series, a release or a profile's path; raise `ValueError` if there is none."""

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from kprobe_lab.operations.operation import PID, Hit, Make, Operation, Write
 from kprobe_vm.traces.pages import PAGE, records
 
-__all__ = ["Oracle", "Path", "after", "before"]
-
 INSTANCE = "instances/zz_oracle"
 REGISTERS = (
     *("di", "si", "dx", "cx", "r8", "r9", "ax", "bx", "bp", "r10", "r11", "r12", "r13", "r14", "r15"),

@@ -12,8 +12,6 @@ from kprobe_lab.operations.symbols import Symbols
 from kprobe_vm.guest.backend import VmTracefs, open_vm
 from kprobe_vm.guest.workload import GuestWorkload
 
-__all__ = ["Quiet", "quiet_guest"]
-
 _READAHEAD = ("ksys_readahead", "SyS_readahead", "sys_readahead")  # its names since 4.18 and before
 
 

@@ -10,8 +10,6 @@ from kprobe_lab.operations.backends import open_simulator
 from kprobe_lab.operations.side import Side
 from kprobe_lab.operations.symbols import Symbols
 
-__all__ = ["Reference", "release_of", "rows_of", "simulated"]
-
 
 def release_of(kernel: str) -> str:
     """Return the release of the build that a kernel's simulator simulates; raise `ValueError` if there is none."""

@@ -11,8 +11,6 @@ from typing import Any
 from kprobe_lab.operations.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
 from kprobe_lab.operations.oracle import Oracle
 
-__all__ = ["Side", "event_lists"]
-
 _PIDS = ("set_event_pid", "set_event_notrace_pid")
 _LISTS = ("set_event", *_PIDS, "error_log")
 _VALUES = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Symbols"]
-
 
 class Symbols(NamedTuple):
     """Symbols of a kernel, each as (name, address): functions, those of modules as MODULE:NAME, and its own data."""

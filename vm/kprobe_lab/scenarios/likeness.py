@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["alike", "difference"]
-
 _NEED_RESCHED = 0x02 | 0x04 | 0x20  # of common_flags, the lazy one among them
 
 

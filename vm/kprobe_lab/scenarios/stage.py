@@ -9,6 +9,7 @@ from typing import Any
 
 from kprobe_lab.scenarios.actor import MEMORY, Actor, Cast
 from kprobe_lab.scenarios.likeness import difference
+from kprobe_sim.scenarios.playing import write_first
 from kprobe_sim.scenarios.rendering import Rendering
 from kprobe_sim.scenarios.rendering import render as simulated
 from kprobe_sim.scenarios.scenario import Scenario, scenario_of
@@ -186,7 +187,7 @@ class _Play:
     def _act_all(self) -> None:
         for step in self._scenario.steps:
             if step.what == "write":
-                self._write_first([(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
+                write_first(self._write, [(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
             elif step.what == "read":
                 self._read_pipe()
             else:
@@ -216,7 +217,7 @@ class _Play:
         if scenario.instance:
             self.tracefs.mkdir(f"instances/{scenario.instance}")
         for choice in scenario.definitions:
-            self._write_first([(_file_of(line), line.encode()) for line in choice])
+            write_first(self._write, [(_file_of(line), line.encode()) for line in choice])
         for event, text in scenario.filters.items():
             self._write(f"{prefix}events/{event}/filter", text.encode())
         self._write(f"{prefix}trace_clock", clock.encode())
@@ -258,16 +259,6 @@ class _Play:
         expected = step.more["returns"]
         if result & _U32 != expected & _U32:
             raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {expected}")
-
-    def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
-        """Write the first choice that the kernel accepts (b"" among several: nothing), or raise the first refusal."""
-        refusals = []
-        for path, data in choice:
-            try:
-                return self._write(path, data) if data or len(choice) == 1 else None
-            except ValueError as error:
-                refusals.append(error)
-        raise refusals[0]
 
     def _write(self, path: str, data: bytes) -> None:
         try:

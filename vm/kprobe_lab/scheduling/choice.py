@@ -9,8 +9,6 @@ from collections.abc import Callable
 from kprobe_lab.scheduling.processes import Processes
 from kprobe_lab.scheduling.work import Scheduler
 
-__all__ = ["add_options", "chosen"]
-
 SCHEME = "dask://"
 
 

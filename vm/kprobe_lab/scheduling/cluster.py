@@ -26,7 +26,6 @@ except ModuleNotFoundError:
         "--scheduler dask://... needs the Python package distributed: pip install 'kprobe-sim[scale]'"
     ) from None
 
-__all__ = ["Cluster"]
 
 CONNECTING = 5.0  # seconds within which the scheduler must answer
 CHECK = 2.0  # seconds between two checks for new workers

@@ -7,8 +7,6 @@ import importlib.util
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["DISTRIBUTION", "files", "here"]
-
 DISTRIBUTION = "kprobe-sim"
 PACKAGES = ("kprobe_sim", "kprobe_vm", "kprobe_lab")
 TEXTS = {".py", ".json", ".toml", ".c", ".h", ".lock"}  # compared by content, other files by length

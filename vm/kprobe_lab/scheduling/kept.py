@@ -9,8 +9,6 @@ from typing import Protocol, TypeVar
 
 from kprobe_vm.errors import MachineClosed
 
-__all__ = ["IDLE", "Kept"]
-
 IDLE = 120.0  # seconds after which an unused thing is closed
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from kprobe_lab.scheduling.shard import Ended, Shard
 from kprobe_vm.errors import NotReady
 
-__all__ = ["Processes"]
-
 PATIENCE = 10.0  # seconds for a worker to end its guests
 PROGRAM = """\
 import json, sys

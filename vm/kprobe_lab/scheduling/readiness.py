@@ -10,8 +10,6 @@ from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.kernels import Kernels, lock_name
 
-__all__ = ["lacking_for_guests"]
-
 NEEDED = (programs.QEMU, "cc", "setpriv")  # when the kernel is there
 
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, Protocol
 from kprobe_lab.scheduling.kept import Kept
 from kprobe_vm.errors import MachineError, NotReady
 
-__all__ = ["Ended", "Shard", "attempt"]
-
 
 class Shard(Protocol):
     """A value that can be pickled; `str` of it says what it is.

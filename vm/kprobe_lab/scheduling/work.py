@@ -9,8 +9,6 @@ from typing import Protocol
 from kprobe_lab.scheduling.shard import Ended, Shard
 from kprobe_vm.errors import ShardFailed
 
-__all__ = ["ATTEMPTS", "Scheduler", "ends"]
-
 ATTEMPTS = 3  # at each shard
 GIVEN_UP = 3  # consecutive failed shards that end the work
 TICK = 0.5  # seconds between two checks for more work

@@ -14,8 +14,6 @@ from typing import Any
 from kprobe_lab.scheduling.kept import Kept
 from kprobe_lab.scheduling.shard import Shard, attempt
 
-__all__ = ["main"]
-
 
 def main(descriptor: int) -> None:
     """Run the shards that come over a socket; send each result, and lines of progress."""

@@ -17,8 +17,6 @@ from typing import Protocol
 
 from kprobe_vm.agent.frames import ProtocolError
 
-__all__ = ["LINE_MOST", "Connection", "Either", "SerialLine"]
-
 LINE_MOST = 2048  # bytes of a packet's payload: the guest's tty has room for 4096
 _MAGIC = 0x4B
 _DATA, _ACK, _BAD = 1, 2, 3

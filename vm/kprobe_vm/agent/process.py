@@ -13,8 +13,6 @@ from kprobe_vm.agent.channel import Channel
 from kprobe_vm.agent.frames import Data, Op
 from kprobe_vm.agent.tracefs import refuse
 
-__all__ = ["ENVIRONMENT", "GuestProcess"]
-
 ENVIRONMENT = {"PATH": "/bin:/sbin:/usr/bin:/usr/sbin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C"}
 START_DEADLINE = 60.0
 _CAPTURE, _PIPED = 1, 2

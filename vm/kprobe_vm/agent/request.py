@@ -12,8 +12,6 @@ import threading
 from kprobe_vm.agent.frames import WINDOW, Data, Op, ProtocolError, Reply
 from kprobe_vm.errors import MachineDied
 
-__all__ = ["LARGEST", "Request"]
-
 LARGEST = 256 << 20  # bytes of output that are collected for one request
 STAT_SIZE = 48
 _RESULT = struct.Struct("<q")

@@ -15,8 +15,6 @@ from kprobe_vm.agent.channel import Channel, Request
 from kprobe_vm.agent.frames import FRAME_CAP, WINDOW, Data, Op
 from kprobe_vm.errors import MachineDied
 
-__all__ = ["GuestFile", "GuestStat", "GuestStream", "GuestTracefs"]
-
 TRACING = "/sys/kernel/tracing"
 _STAT = struct.Struct("<6q")
 _PIECE = 32768  # bytes of one read(2) by the agent of what it streams

@@ -11,7 +11,6 @@ from kprobe_vm.commands.copies import interpreter
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
 
-__all__ = ["lacking"]
 
 HEAD = 256  # bytes of a script that the kernel reads for its first line (BINPRM_BUF_SIZE)
 LARGEST = 1 << 16  # bytes of a program in which its loader's name is looked for

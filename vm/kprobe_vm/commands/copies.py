@@ -15,7 +15,6 @@ from kprobe_vm.images.bzimage import ELF
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
 
-__all__ = ["Copy", "interpreter"]
 
 PT_INTERP = 3  # elf(5)
 PATH = "tmp/.copies.tar"

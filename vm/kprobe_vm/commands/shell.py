@@ -10,8 +10,6 @@ import tty
 
 from kprobe_vm.machine.machine import Machine
 
-__all__ = ["ESCAPE", "shell"]
-
 ESCAPE = b"\x1d"  # Ctrl-]
 # The agent's children are session leaders: the first terminal that one opens is its controlling terminal.
 COMMAND = ["sh", "-c", "exec sh -l </dev/ttyS0 >/dev/ttyS0 2>&1"]

@@ -12,7 +12,6 @@ from kprobe_vm.errors import MachineError
 if TYPE_CHECKING:
     from kprobe_vm.agent.process import GuestProcess
 
-__all__ = ["relayed"]
 
 STDIN, STDOUT, STDERR = range(3)
 PIECE = 32768

@@ -13,8 +13,6 @@ from kprobe_vm.errors import FetchFailed
 from kprobe_vm.images.kernels import SUITES, Kernels, lock_name, series_of, suites_for
 from kprobe_vm.images.kerneltree import release_of
 
-__all__ = ["SeriesKernels", "builds", "survey", "table"]
-
 
 class SeriesKernels(NamedTuple):
     """One series, of one flavour; a field is empty if there is no such kernel."""

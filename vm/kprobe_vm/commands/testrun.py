@@ -11,8 +11,6 @@ from typing import Any
 
 from kprobe_vm.errors import ExtraMissing
 
-__all__ = ["add_parser"]
-
 PLUGIN = "kprobe_sim.pytest_plugin"  # by name: nothing of it is imported here
 
 

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-__all__ = ["Words", "divided"]
-
 
 class Words(argparse.ArgumentParser):
     """Explains a wrong word in one line, suggests the right one, and says where to look."""

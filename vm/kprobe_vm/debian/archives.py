@@ -13,8 +13,6 @@ from kprobe_vm.errors import PackageMissing
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.host.programs import KEYRING
 
-__all__ = ["Archives"]
-
 
 @dataclass(frozen=True, slots=True)
 class Archives:

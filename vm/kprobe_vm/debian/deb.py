@@ -15,8 +15,6 @@ from typing import IO, cast
 
 from kprobe_vm.errors import PackageCorrupt, PackageMissing
 
-__all__ = ["control", "members"]
-
 MAGIC = b"!<arch>\n"
 HEADER = 60
 

@@ -17,8 +17,6 @@ from kprobe_vm.debian.packages import Package
 from kprobe_vm.errors import NotReady
 from kprobe_vm.host.cache import Cache
 
-__all__ = ["Lock", "Locked", "Locks", "shipped"]
-
 FORMAT = 1
 NAME = "kernels.lock"
 

@@ -26,8 +26,6 @@ from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.host.progress import bytes_of, measured
 
-__all__ = ["WebArchive", "signed_text"]
-
 SILENCE = 30.0  # seconds for which a server may be silent
 PART = 1 << 18  # bytes read at once
 LARGEST = 1 << 30  # bytes of any file that is fetched

@@ -18,8 +18,6 @@ from kprobe_vm.images.kernels import image_of
 from kprobe_vm.images.kerneltree import series_of
 from kprobe_vm.machine.machine import Machine
 
-__all__ = ["Spec", "VmTracefs", "open_vm"]
-
 # What an idle machine does: enough to be seen, little enough to be read.
 PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/dev/null; sleep 0.5; done"
 

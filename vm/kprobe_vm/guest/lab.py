@@ -11,8 +11,6 @@ from kprobe_vm.errors import MachineDied, MachineError
 from kprobe_vm.machine.control import ControlLost
 from kprobe_vm.machine.machine import Machine
 
-__all__ = ["Lab"]
-
 
 class _Spare:
     """A machine that is being started by a thread, and then stopped until it is wanted."""

@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-__all__ = ["GuestSlot", "limit", "take"]
-
 PREFIX = "\0kprobe-vm/guest/"
 NOTICE = 1.0  # seconds of waiting after which a message says so
 PATIENCE = 60.0  # seconds of waiting, after which one guest too many is better than no guest

@@ -8,8 +8,6 @@ import time
 
 from kprobe_vm.machine.machine import Machine
 
-__all__ = ["Surroundings"]
-
 # switches that change what the tracefs shows or what is traced
 _SWITCHES = (
     "proc/sys/debug/kprobes-optimization",

@@ -15,7 +15,6 @@ from kprobe_vm.images.compiled import compiled, sources
 if TYPE_CHECKING:
     from kprobe_vm.machine.machine import Machine
 
-__all__ = ["MEMORY", "GuestWorkload", "Pipe", "TaskPipes", "WorkloadTask", "open_workload", "program"]
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 AT_FDCWD = -100

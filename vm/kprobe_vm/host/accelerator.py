@@ -10,8 +10,6 @@ from pathlib import Path
 
 from kprobe_vm.host.cache import Cache, digest
 
-__all__ = ["Verdict", "can_open_kvm", "kvm_trouble"]
-
 
 def can_open_kvm(device: str = "/dev/kvm") -> bool:
     """Whether the device can be opened for reading and writing."""

@@ -24,8 +24,6 @@ from kprobe_vm.errors import CacheUnsafe, DiskFull, NotReady
 from kprobe_vm.host import seal
 from kprobe_vm.host.scratch import scratch
 
-__all__ = ["Cache", "digest"]
-
 
 def digest(*parts: bytes) -> str:
     """Return a hash of the parts and of where each ends."""

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "STRETCH", "Deadline", "Pace", "after_start"]
-
 # Seconds, on a host for which the deadlines fit as they are: two cores, no KVM.
 NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6

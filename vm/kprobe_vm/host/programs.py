@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from kprobe_vm.errors import CompilerMissing, PackageMissing, QemuMissing, QemuTooOld
 
-__all__ = ["KEYRING", "OPTIONAL", "REQUIRED", "Program", "find", "missing", "missing_python", "qemu", "qemu_version"]
-
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (5, 2)  # Debian bullseye's; -chardev socket,fd= of a connected socket and virtio-serial are older
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-__all__ = ["LATER", "Output", "Progress", "ProgressPrinter", "bytes_of", "measured", "say"]
-
 Progress = Callable[[str], None]
 
 TICK = 0.2  # seconds between two states on a terminal

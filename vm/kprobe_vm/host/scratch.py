@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["scratch", "sweep"]
-
 PREFIX = ".kprobe-vm-scratch-"  # a name of our own, as any such directory may be removed
 
 

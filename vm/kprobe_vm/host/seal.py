@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["SUFFIX", "content", "holds", "names"]
-
 SUFFIX = ".seal"
 
 

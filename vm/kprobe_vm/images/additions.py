@@ -20,8 +20,6 @@ from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.images.cpio import CpioEntry, archive
 from kprobe_vm.images.kernels import BOOKWORM
 
-__all__ = ["addition", "entries", "forget"]
-
 # Not for a guest: it would only take memory.
 LEFT_OUT = re.compile(r"usr/share/(?:doc|man|info|locale|lintian|bug|doc-base)(?:/.*)?")
 NAME = re.compile(r"=?[a-z0-9][a-z0-9+.-]+")

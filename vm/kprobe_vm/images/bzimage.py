@@ -11,8 +11,6 @@ import subprocess
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["KernelImage", "boot_header_version", "check_whole", "extract_vmlinux", "has_pvh_entry", "startable_vmlinux"]
-
 ELF = b"\x7fELF"
 LZ4_LEGACY = b"\x02\x21\x4c\x18"
 ZSTD = b"\x28\xb5\x2f\xfd"

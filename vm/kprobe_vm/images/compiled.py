@@ -13,8 +13,6 @@ from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.host.scratch import scratch
 from kprobe_vm.images.kerneltree import architecture
 
-__all__ = ["Source", "compiled", "sources"]
-
 Source = tuple[str, str]
 """A C source or a header: the package that it comes with, and the file's name."""
 

@@ -6,8 +6,6 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["CpioEntry", "archive", "device", "directory", "regular", "symlink"]
-
 
 class CpioEntry(NamedTuple):
     """One file of the archive; `path` is relative to the root, without a leading slash."""

@@ -17,8 +17,6 @@ from kprobe_vm.host.cache import digest
 from kprobe_vm.images.bzimage import ELF, KernelImage, startable_vmlinux
 from kprobe_vm.images.modules import WANTED_MODULES, load_order, unpacked
 
-__all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "release_of", "series_of"]
-
 FACTS = "kernel.json"
 SEAL = f"tree{seal.SUFFIX}"
 X86_64 = 62  # e_machine, elf(5)

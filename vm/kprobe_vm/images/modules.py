@@ -12,8 +12,6 @@ from kprobe_vm.errors import NoSuchKernel, PackageCorrupt
 from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache, digest
 
-__all__ = ["WANTED_MODULES", "load_order", "modules_below", "modules_beside", "unpacked"]
-
 # From the port to the bus: what the agent needs, where Debian builds it as modules.
 WANTED_MODULES = ("virtio_pci", "virtio_console")
 

@@ -14,8 +14,6 @@ from kprobe_vm.images.cpio import CpioEntry, archive, device, directory, regular
 from kprobe_vm.images.kernels import Kernels
 from kprobe_vm.images.kerneltree import Kernel
 
-__all__ = ["agent", "busybox", "root_image"]
-
 AGENT_SOURCES = sources("kprobe_vm.agent", "agent.c jobs.c files.c programs.c port.c init.c agent.h protocol.h")
 AGENT_FLAGS = ("-static", "-O2", "-Wall", "-s", "-pthread")
 DIRECTORIES = ("bin", "dev", "etc", "modules", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "usr/bin", "var")

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from kprobe_vm.recording.guest import TRACING, File, Tree
 
-__all__ = ["Below", "Restored"]
-
 _EVENTS = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events")
 # They are empty when a recording begins (survey.py), so emptying them restores them.
 _LISTS = re.compile(r"set_(event|ftrace|graph)\w*")

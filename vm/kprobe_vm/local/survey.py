@@ -15,8 +15,6 @@ from kprobe_vm.recording.chains import OPTIMIZATION
 from kprobe_vm.recording.functions import KINDS
 from kprobe_vm.recording.guest import TRACING, Tree
 
-__all__ = ["Survey", "configuration", "plan", "survey"]
-
 ROOT = "run it as root"
 BLACKLIST = "sys/kernel/debug/kprobes/blacklist"
 PROGRAMS = ("find", "stat", "grep", "sh")

@@ -6,8 +6,6 @@ import errno
 import os
 import select
 
-__all__ = ["LocalFile", "LocalTree"]
-
 _PIECE = 1 << 20
 
 

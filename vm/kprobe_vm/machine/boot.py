@@ -30,8 +30,6 @@ from kprobe_vm.machine.console import NO_MEMORY, NO_MODULE, NO_SERIAL, OOPS, PAN
 from kprobe_vm.machine.control import Control, Incoming
 from kprobe_vm.machine.qemu import Hardware, Qemu, Ram
 
-__all__ = ["Boot", "Deadlines", "Saved", "clock_parts"]
-
 
 class Deadlines(NamedTuple):
     """The deadlines, in seconds as the guest gets them (pace.py); generous, as emulation is slow."""

@@ -19,7 +19,6 @@ try:
 except ModuleNotFoundError:
     raise ExtraMissing from None
 
-__all__ = ["Console"]
 
 KEPT_LINES = 400
 LONGEST = 1024  # characters of a kept line: the kernel's limit for its own (LOG_LINE_MAX, kernel/printk/printk.c)

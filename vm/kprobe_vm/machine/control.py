@@ -18,7 +18,6 @@ try:
 except ModuleNotFoundError:
     raise ExtraMissing from None
 
-__all__ = ["SHARED_RAM", "Control", "ControlLost", "Incoming"]
 
 CONNECT_DEADLINE = 30.0
 # the memory is a file that both sides have: only the devices' state travels

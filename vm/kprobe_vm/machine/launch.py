@@ -25,8 +25,6 @@ from kprobe_vm.machine.migration import take_state
 from kprobe_vm.machine.qemu import Hardware, Ram
 from kprobe_vm.machine.template import MEMORY, NONE, Contents, Template
 
-__all__ = ["Launch", "Started"]
-
 CONSOLE_FILES_KEPT = 50
 SAVE_DEADLINE = 60.0  # seconds
 

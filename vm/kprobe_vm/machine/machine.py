@@ -24,8 +24,6 @@ from kprobe_vm.machine.boot import Boot, Deadlines, clock_parts
 from kprobe_vm.machine.launch import Launch, Started
 from kprobe_vm.machine.qemu import Hardware
 
-__all__ = ["Machine"]
-
 
 class Machine:
     """A guest with a kernel: a series ("6.1": the build that is locked), a release, or a path to a bzImage or vmlinux.

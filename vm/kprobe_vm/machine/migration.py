@@ -9,8 +9,6 @@ import time
 
 from kprobe_vm.machine.control import SHARED_RAM, Control, ControlLost
 
-__all__ = ["take_state"]
-
 NAME = "state"
 _PIPE = 1 << 20
 

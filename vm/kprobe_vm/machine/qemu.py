@@ -15,8 +15,6 @@ from typing import NamedTuple
 from kprobe_vm.errors import QemuDied
 from kprobe_vm.host import programs
 
-__all__ = ["COMMAND_LINE", "Descriptors", "Hardware", "Qemu", "Ram", "arguments", "dying_with"]
-
 # nokaslr: symbols stay at their addresses in every run.  cryptomgr.notests: 0.3 s less.  no_timer_check: on a busy host
 # the kernel finds its emulated timer too slow, and panics ("IO-APIC + timer doesn't work").  rcu_expedited: removing a
 # probe, an event or a buffer waits for a grace period, 20 to 60 ms on an idle guest and now less than 1.  panic=-1

@@ -28,8 +28,6 @@ from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.machine.boot import Saved
 from kprobe_vm.machine.qemu import Descriptors, Hardware, Ram, arguments
 
-__all__ = ["MEMORY", "NONE", "STATE", "Contents", "Template", "template_key"]
-
 MEMORY, STATE, NONE = "memory", "state", "none"
 KEPT = 12  # templates in the cache; the least recently used goes first
 SPARE = 32 << 20  # bytes that must stay free on the disk

@@ -14,9 +14,6 @@ from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording.gates import ask_again
 from kprobe_vm.recording.record import record
 
-__all__ = ["Booted", "record_answers", "record_kernel"]
-
-
 TASKS = "cd /proc; for p in [0-9]*; do [ $p = $$ ] || echo $p $(cat $p/comm 2>/dev/null); done; true"
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from kprobe_vm.recording.functions import NEWEST, Functions
 from kprobe_vm.recording.guest import Guest
 
-__all__ = ["ask"]
-
 ADVISED = -2  # a descriptor: its register shows whether 32 or 64 bits are passed on
 SIGCHLD = 17
 ENTRIES = "f[:["  # how a README mentions fprobes

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KINDS", "NEWEST", "OPENING", "Functions", "functions"]
-
 # The newest first; each is the innermost that all ways into the kernel share.
 OPENING = ("do_sys_openat2", "do_sys_open")  # since 5.6
 FORKING = ("kernel_clone", "_do_fork", "do_fork")  # since 5.10, 4.2

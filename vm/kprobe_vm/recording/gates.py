@@ -15,8 +15,6 @@ from kprobe_vm.recording.guest import Guest
 from kprobe_vm.recording.probe_points import probe_points
 from kprobe_vm.recording.profilefile import json_bytes, version_of
 
-__all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]
-
 GROUP = "kprobe.questions"
 OPTIMIZATION = "proc/sys/debug/kprobes-optimization"  # a probe by breakpoint would soon become a jump
 

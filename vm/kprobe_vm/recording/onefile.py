@@ -9,8 +9,6 @@ from pathlib import Path
 
 from kprobe_vm.errors import MachineError, NotReady
 
-__all__ = ["record_file"]
-
 GROUP, NAME = "kprobe.profile", "pack"
 
 

@@ -11,8 +11,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-__all__ = ["CHUNK", "ascending", "file", "named", "numbers", "planes", "texts"]
-
 CHUNK = 1024
 
 

@@ -11,8 +11,6 @@ from kprobe_vm.recording.instructions import Kind, decode
 from kprobe_vm.recording.questions import Memory
 from kprobe_vm.recording.symboltable import KallsymsEntry, parse_kallsyms
 
-__all__ = ["probe_points"]
-
 # Functions that end in a padded return, whose padding no table reserves; functions that return to themselves with iret,
 # sync_core() of arch/x86.  The first that a kernel has counts.
 FUNCTIONS = {

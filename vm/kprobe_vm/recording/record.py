@@ -42,8 +42,6 @@ from kprobe_vm.recording.symboltable import (
     parse_locations,
 )
 
-__all__ = ["Asked", "asked", "record", "write_down", "write_profile"]
-
 PAGE = 4096
 
 

@@ -9,8 +9,6 @@ from kprobe_vm.guest.workload import OPENAT
 from kprobe_vm.traces.activity import BEGIN, Done, arguments
 from kprobe_vm.traces.truth import Truth
 
-__all__ = ["Disagreement", "confirmed"]
-
 
 class Disagreement(MachineError):
     """The raw pages of a guest contradict what its tasks did."""

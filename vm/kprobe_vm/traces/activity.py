@@ -9,25 +9,6 @@ from typing import NamedTuple, Protocol
 from kprobe_vm.guest.workload import AT_FDCWD, MEMORY, OPENAT, WorkloadTask
 from kprobe_vm.recording.functions import NEWEST, Functions
 
-__all__ = [
-    "CALLS",
-    "LOST",
-    "NASTY",
-    "PLAIN",
-    "PROBES",
-    "TYPES",
-    "SystemCall",
-    "Task",
-    "arguments",
-    "calls",
-    "many",
-    "named",
-    "numbers",
-    "opens",
-    "perform",
-    "torn",
-]
-
 # with the newest names of functions; `named` replaces them with a kernel's own
 PROBES = (
     "p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string how=%dx:x64",

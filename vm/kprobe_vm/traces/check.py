@@ -9,8 +9,6 @@ from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import NotReady
 from kprobe_vm.traces.corpus import CorpusEntry
 
-__all__ = ["changes", "model", "shape"]
-
 SHOWN = 3  # lines shown of each text that differs
 
 # Numbers keep the width of their column; names of functions are replaced.

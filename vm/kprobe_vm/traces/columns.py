@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from kprobe_vm.traces.pages import RawRecord
 
-__all__ = ["CodePlaces", "Columns", "context", "flags"]
-
 _RESCHED = {0: ".", 4: "n", 32: "p", 36: "N", 2: "l", 6: "b", 34: "L", 38: "B"}
 _INTERRUPT = {0: ".", 8: "h", 16: "s", 24: "H"}
 

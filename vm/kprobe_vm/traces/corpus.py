@@ -12,8 +12,6 @@ from kprobe_vm.host.progress import Progress
 from kprobe_vm.traces.recorder import GuestText
 from kprobe_vm.traces.recording import record
 
-__all__ = ["CorpusEntry", "entries_in", "recorded", "write_down"]
-
 GROUP = "kprobe.entries"
 
 

@@ -12,8 +12,6 @@ from kprobe_vm.traces.columns import Columns, context, flags
 from kprobe_vm.traces.pages import Event, RawRecord
 from kprobe_vm.traces.truth import Truth, truth_of
 
-__all__ = ["ENTRY", "EXIT", "graph_of"]
-
 ENTRY, EXIT = "funcgraph_entry", "funcgraph_exit"
 _COMM = 7  # bytes of a name that are shown
 _DEPTHS = 50  # depth up to which nested calls are remembered

@@ -12,8 +12,6 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Event", "Field", "RawRecord", "Value", "events", "records"]
-
 PAGE = 4096
 _HEADER = struct.Struct("<QQ")
 _COMMIT = 0xFFFFF  # the bits above say that events were missed

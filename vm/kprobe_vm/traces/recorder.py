@@ -18,8 +18,6 @@ from kprobe_vm.traces.graph import ENTRY, EXIT, graph_of
 from kprobe_vm.traces.pages import PAGE, Event, RawRecord, events, records
 from kprobe_vm.traces.truth import Truth, in_order, piped, started, truth_of
 
-__all__ = ["CPUS", "OF_ALL", "OF_SOME", "STATIC", "GuestText", "Recorder"]
-
 CPUS = 4
 # options that change how existing records are printed, first those tried with all task names; of those that a
 # kernel lacks, no text is made

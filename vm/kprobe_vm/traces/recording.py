@@ -12,8 +12,6 @@ from kprobe_vm.traces.activity import CALLS, LOST, NASTY, PLAIN, PROBES, TYPES, 
 from kprobe_vm.traces.recorder import CPUS, OF_ALL, OF_SOME, STATIC, GuestText, Recorder
 from kprobe_vm.traces.truth import piped
 
-__all__ = ["record"]
-
 # functions that call each other, as far as a kernel has them
 GRAPHED = (*OPENING, "getname", "getname_flags", "do_filp_open", "path_openat")
 GRAPHS = (

@@ -8,8 +8,6 @@ from typing import Any
 
 from kprobe_vm.traces.pages import Event, RawRecord
 
-__all__ = ["SYSTEMS", "values_of"]
-
 SYSTEMS = ("syscalls", "raw_syscalls")
 _FLAG = re.compile(r'\{ (0x[0-9a-f]+), "(\w+)" \}')
 _ACCESS, _MAKES = 0o3, 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE

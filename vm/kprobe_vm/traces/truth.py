@@ -12,8 +12,6 @@ from kprobe_vm.traces.columns import Columns, context
 from kprobe_vm.traces.pages import Event, RawRecord
 from kprobe_vm.traces.syscalls import SYSTEMS, values_of
 
-__all__ = ["Truth", "in_order", "piped", "started", "truth_of"]
-
 Truth = dict[str, Any]
 
 _END = 2**64 - 1
