@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kprobe.options.command_line import CommandLine
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
-    from kprobe_text.figures.rates import Look
+    from kprobe_text.figures.rates import Sample
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
 
 OK, USAGE_ERROR = 0, 2
 INTERRUPT = 2  # SIGINT; the way to end it
-EVERY = 1.0  # seconds between two looks
+EVERY = 1.0  # seconds between two samples
 TICK = 0.1
 NO_SCREEN = ("dumb", "unknown")  # terminals, by TERM, that can't put a letter where they want
 MISSING = "ERROR: kprobe top needs rich on a terminal: pip install 'kprobe-sim[top]', or use | cat for text"
@@ -60,11 +60,11 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
             with Keys() as keys:
                 ends = "q or Ctrl-C ends" if keys.are_seen else "Ctrl-C ends"
                 title = ", ".join(probe.name for probe in trace.probes)
-                last = shown(title, _looks(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
+                last = shown(title, _samples(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
             note("")
         else:
             last = None
-            for last in _looks(trace, request.duration, lambda: False):
+            for last in _samples(trace, request.duration, lambda: False):
                 if last.seconds > TICK:  # the first is of nothing yet
                     output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
         if on_screen and last is not None:
@@ -75,12 +75,12 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     return OK if signals.received in (0, INTERRUPT) else 128 + signals.received
 
 
-def _looks(trace: Trace, duration: float | None, is_left: Callable[[], bool]) -> Iterator[Look]:
+def _samples(trace: Trace, duration: float | None, is_left: Callable[[], bool]) -> Iterator[Sample]:
     """Yield what came in each second, until the trace is stopped or left, or its time is over."""
     records = Records(trace)
     began = due = time.monotonic()
     rates = Rates(began, (probe.name for probe in trace.probes))
-    yield rates.look(began)
+    yield rates.sample(began)
     due += EVERY
     is_over = False
     while not is_over:
@@ -95,5 +95,5 @@ def _looks(trace: Trace, duration: float | None, is_left: Callable[[], bool]) ->
             pass
         now = time.monotonic()
         if now >= due or is_over:
-            yield rates.look(now, is_last=is_over)
+            yield rates.sample(now, is_last=is_over)
             due = now + EVERY

@@ -7,7 +7,7 @@ _QUICK = {"cache": True, "nogil": True}
 
 @numba.njit(**_QUICK)
 def gather(buf, starts, lengths, offsets, out):
-    """Copy texts one after the other into `out`; `offsets` gets where each begins, and the end."""
+    """Copy texts one after the other into `out`; `offsets` receives where each begins, and the end."""
     at = 0
     for i in range(len(starts)):
         offsets[i] = at
@@ -21,7 +21,7 @@ def gather(buf, starts, lengths, offsets, out):
 
 @numba.njit(**_QUICK)
 def decimal(buf, at):
-    """Read an unsigned decimal number of up to 20 digits; the place after it is -1 if there is none."""
+    """Read an unsigned decimal number of up to 20 digits; the position after it is -1 if there is none."""
     value = 0
     start = at
     while at - start < 18 and 48 <= buf[at] <= 57:

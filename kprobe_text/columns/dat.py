@@ -16,9 +16,9 @@ _RECORDS = 10_000
 def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iterator[dict[str, pa.Table]]:
     """Yield tables by name; the values are those of `TraceDat.records`.
 
-    `offset` is where a record begins in the data of its CPU.  Without numba, or if not `compiled`, and of a file with
-    text in it or whose times are shifted, records are read one by one, those of all CPUs in the order of time; their
-    `offset` is where they would begin if they followed each other.
+    `offset` is where a record begins in the data of its CPU.  Without numba, if not `compiled`, or where the file holds
+    text or shifts its times, records are read one by one, those of all CPUs in the order of time; their `offset` is
+    where they would begin if they followed each other.
     """
     contents = found.contents
     if compiled and not contents.texts and not contents.added:

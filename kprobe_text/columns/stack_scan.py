@@ -2,7 +2,7 @@
 
 import numba
 
-MOST = 120  # a stack of more frames is left to `kprobe_text.text`
+MOST = 120  # a stack with more frames is left to `kprobe_text.text`
 
 _QUICK = {"cache": True, "nogil": True}
 _USER = tuple(b"<user ")
@@ -11,7 +11,7 @@ _TITLE = tuple(b"stack trace>")
 
 @numba.njit(**_QUICK)
 def _title(buf, at):
-    """Say where the title of a stack at `at` ends, which is `at` if there is none, and whether it is a program's."""
+    """Return where the title of a stack at `at` ends (`at` if there is none), and whether it is a program's."""
     start, is_user = at, True
     for i in range(len(_USER)):
         is_user = is_user and buf[at + i] == _USER[i]
@@ -31,10 +31,10 @@ def _arrow(buf, at):
 
 @numba.njit(**_QUICK)
 def stack(buf, at, limit, cells, values, cell):
-    """Read a stack whose title is at `at`: its frames get a row of `cells` each, and their places in `values`.
+    """Read a stack whose title is at `at`: its frames get a row of `cells` each, and their positions in `values`.
 
-    Returns where it ends (-1: it isn't plain), the number of frames, whether it is a program's, and whether it stands
-    on one line: then the next record ends it.
+    Return where it ends (-1: it isn't plain), the number of frames, whether it is a program's, and whether it is all
+    on one line, so that the next record ends it.
     """
     end, is_user = _title(buf, at)
     if end > at and buf[end] == 10:
@@ -54,7 +54,7 @@ def stack(buf, at, limit, cells, values, cell):
 def _lines(buf, at, limit, cells, values, cell):
     count = 0
     while at < limit and buf[at] == 32 and _arrow(buf, at + 1):
-        # with a dash behind 16 bytes it may be a task's name
+        # with a dash after 16 bytes it may be a task's name
         if count == MOST or buf[at + 16] == 45:
             return -1, 0
         start = at + 4

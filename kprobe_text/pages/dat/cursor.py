@@ -12,15 +12,15 @@ class NotTraceDat(ValueError):
 
 
 class FileBytes:
-    """The bytes of a file that is open, read where they are asked for: a large one takes no room.
+    """The bytes of an open file, read on demand: a large file takes no memory.
 
-    A file that becomes shorter meanwhile gives fewer bytes, where a mapped one would end the process.
+    If the file shrinks meanwhile there are fewer bytes, where a mapped file would end the process.
     """
 
     def __init__(self, descriptor: int, packed: int | None = None) -> None:
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
-        self.given = self._size if packed is None else packed  # bytes that somebody made it of
+        self.given = self._size if packed is None else packed  # the bytes that it was made from
 
     def __len__(self) -> int:
         return self._size
@@ -38,9 +38,9 @@ Data: TypeAlias = "bytes | memoryview | FileBytes"
 
 
 class Cursor:
-    """A place in bytes, which moves on with each read; ``name`` is what they are, for errors.
+    """A position in bytes, which moves on with each read; ``name`` describes them in errors.
 
-    ``end`` is where they end for it.  Every method raises NotTraceDat where the bytes end too soon.
+    ``end`` is where they end.  Every method raises NotTraceDat where the bytes end too soon.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Cursor:
         return Cursor(self._data, self.order, self._name, at)
 
     def take(self, size: int, what: str, most: int | None = None) -> bytes:
-        """Return the next bytes, if they are at most so many."""
+        """Return the next bytes; raise NotTraceDat if they are more than `most`."""
         if most is not None and size > most:
             raise self.broken(f"{what} would have {size} bytes, more than {most}")
         found = bytes(self._data[self.at : self.at + size]) if size <= self.left else b""
@@ -76,7 +76,7 @@ class Cursor:
         return found
 
     def take_if(self, size: int, what: str, most: int, notes: list[str]) -> bytes:
-        """Pass the next bytes, and return them; if they are more than so many b"", and a sentence goes to `notes`."""
+        """Pass the next bytes and return them; if they are too many, return b"" and add a sentence to `notes`."""
         if most < size <= self.left:
             self.at += size
             notes.append(f"{what} has {size} bytes, more than {most}: it is left out")
@@ -84,7 +84,7 @@ class Cursor:
         return self.take(size, what)
 
     def number(self, size: int, what: str) -> int:
-        """Return the next number, unsigned, of 1, 2, 4 or 8 bytes."""
+        """Return the next unsigned number of 1, 2, 4 or 8 bytes."""
         found: int = struct.unpack(self._mark + {1: "B", 2: "H", 4: "I", 8: "Q"}[size], self.take(size, what))[0]
         return found
 
@@ -96,7 +96,7 @@ class Cursor:
         return found
 
     def string(self, what: str) -> str:
-        """Return the text up to the next NUL, which is passed."""
+        """Return the text up to the next NUL, and pass that."""
         part = bytes(self._data[self.at : min(self.at + _LONGEST_STRING, self._end)])
         end = part.find(b"\0")
         if end < 0:
@@ -105,12 +105,12 @@ class Cursor:
         return part[:end].decode("utf-8", "surrogateescape")
 
     def expect(self, mark: bytes, what: str) -> None:
-        """Pass bytes that must be there."""
+        """Pass expected bytes; raise NotTraceDat for others."""
         found = self.take(len(mark), what)
         if found != mark:
             self.at -= len(mark)
             raise self.broken(f"{what} should be {mark!r}, and is {found!r}")
 
     def broken(self, words: str) -> NotTraceDat:
-        """Return the error that says what is wrong here."""
+        """Return the error for what is wrong at this position."""
         return NotTraceDat(f"{self._name}, byte {self.at}: {words}")

@@ -36,7 +36,7 @@ _SECTION = {
     KALLSYMS: "kallsyms", PRINTK: "printk_formats", CMDLINES: "saved_cmdlines", BUFFER: "buffer",
     BUFFER_TEXT: "buffer text",
 }  # fmt: skip
-# so many bytes the sections of a kind have at most, unpacked, with the numbers that say how long their parts are
+# the most bytes of all sections of a kind, unpacked, with the numbers that give the lengths of their parts
 _NEEDED = {
     HEADER_INFO: 3 * bounds.HEADER, FTRACE_EVENTS: 2 * bounds.FORMATS, EVENT_FORMATS: 2 * bounds.FORMATS,
     DONE: bounds.OPTION_BYTES,
@@ -51,14 +51,14 @@ class _Section(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """What the file is packed by; `unpack` is None if it isn't."""
+    """The file's compression; `unpack` is None without one."""
 
     name: str
     unpack: Callable[[bytes, int], bytes] | None
 
 
 class _Parts:
-    """What the sections say that have no records."""
+    """The contents of the sections without records."""
 
     def __init__(self) -> None:
         self.header_page = self.header_event = self.kallsyms = self.printk = b""
@@ -149,7 +149,7 @@ class _Sections:
         self._read = dict.fromkeys((*_NEEDED, *_LEFT_OUT), 0)
 
     def begin(self, at: int, number: int) -> tuple[Cursor, _Section]:
-        """Return the place of a section's bytes, and what is said of it."""
+        """Return the position of a section's bytes, and its description."""
         name = "options" if number == DONE else _SECTION[number]
         if at in self._seen:
             raise self._cursor.broken(f"section {name} at byte {at} is there twice: it leads back to itself")
@@ -164,7 +164,7 @@ class _Sections:
         return place, _Section(found, flags, size)
 
     def unpacked(self, at: int, number: int) -> Cursor | None:
-        """Return a section's bytes; None if they are left out, as there are more of its kind than anybody has."""
+        """Return a section's bytes; None if they are left out, as all of its kind together are too large."""
         place, section = self.begin(at, number)
         name = "options" if number == DONE else _SECTION[number]
         size = becomes = section.size
