@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 AROUND = 8  # lines of the screen that aren't rows
 COLOURS = ("cyan", "green", "magenta")
-NAMES = (None, 23, 4)  # columns that a name has: a task's 15, and its number
-BESIDE = 78  # columns from which on tasks and CPUs fit side by side
-BARS = 60  # columns from which on there is room for bars
+NAMES = (None, 23, 4)  # columns of a name: 15 for a task's name, then its number
+BESIDE = 78  # the least columns for tasks and CPUs side by side
+BARS = 60  # the least columns for bars
 
 
 def shown(title: str, samples: Iterable[Sample], ends: str = "Ctrl-C ends") -> Sample | None:
-    """Show each sample in place of the last, on a screen of its own that is left as it was; return the last."""
+    """Show each sample in place of the last, on an alternate screen; return the last."""
     last = None
     with Live(auto_refresh=False, screen=True, console=Console()) as live:
         for last in samples:
@@ -31,9 +31,9 @@ def shown(title: str, samples: Iterable[Sample], ends: str = "Ctrl-C ends") -> S
 
 
 class Picture:
-    """Draws one sample as wide and high as the terminal is: events above, tasks and CPUs below.
+    """Draws one sample in the size of the terminal: events above, tasks and CPUs below.
 
-    They are side by side where that fits, else one below the other.
+    These are side by side where that fits, else one below the other.
     """
 
     def __init__(self, title: str, sample: Sample, ends: str) -> None:
@@ -42,7 +42,7 @@ class Picture:
         self._ends = ends
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Give what rich draws."""
+        """Yield what rich draws."""
         events, tasks, cpus = self._sample.tables
         width = options.max_width
         is_beside = width >= BESIDE
