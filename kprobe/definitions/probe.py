@@ -185,7 +185,7 @@ class Probe:
         number = "" if self.maxactive is None else str(self.maxactive)
         event = self.event if self.has_own_group else self.name
         kind, place = self.kind, str(self.place)
-        if kind == "u":  # the kernel's p and r, of which every kernel knows the latter
+        if kind == "u":  # its line has p or r, which every kernel knows
             kind, place = "r" if self.place.returns else "p", place.removesuffix(RETURN)
         return " ".join((f"{kind}{number}:{event}", place, *self.args))
 

@@ -155,9 +155,9 @@ def add_probe(
     `mark` is called before, once the event is known not to exist.  `siblings` has the events of the same session,
     including later ones.
 
-    Raise `AlreadyExists` if there is an event of that group and name, even one added at the same moment: the kernel adds
-    a probe to an existing event, and each gets the other's hits.  Raise `Refused`, or `Unsupported` if the kernel has no
-    such probes, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
+    Raise `AlreadyExists` if there is an event of that group and name, even one added at the same moment: the kernel
+    adds a probe to an existing event, and each gets the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
+    has no such probes, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
     """
     kinds.check(tracefs, probe)
     with Turn(tracefs):

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.definitions.probe import Probe
 
-COMPARED = 63  # characters of a probe point or an argument that a delete compares on Linux 5.10; later kernels compare all
+COMPARED = 63  # characters of a word that a delete compares on Linux 5.10; later kernels compare all
 
 
 class Line:

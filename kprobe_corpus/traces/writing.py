@@ -27,7 +27,7 @@ def made(
     formats: Mapping[str, str] | None = None,
     definitions: Sequence[str] = (),
 ) -> Entry:
-    """Make an entry; ``formats`` are format files by their paths, lines and checksum are added to ``about``."""
+    """Make an entry; ``formats`` are format files by path; lines and checksum are added to ``about``."""
     whole = {**about, "lines": text.count(b"\n"), "sha256": sha256(text).hexdigest()}
     listed = "".join(f"== {path}\n{body.rstrip(chr(10))}\n" for path, body in (formats or {}).items())
     files = {
@@ -41,7 +41,7 @@ def made(
 
 
 def write(entry: Entry, directory: str) -> None:
-    """Write an entry below a directory, as KERNEL/NAME/FILE; raise `CorpusError` with the path that can't be."""
+    """Write an entry below a directory, as KERNEL/NAME/FILE; raise `CorpusError` with a path that can't be written."""
     home = os.path.join(directory, entry.kernel, entry.name)
     try:
         os.makedirs(home, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where a command's output goes, and what it reads."""
+"""The input and output of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Target(list[Text]):
 
 
 class Streams:
-    """What a command reads, and where its output and that of its other descriptors goes."""
+    """A command's input, and the targets of its output and of its other descriptors."""
 
     def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
         self.out = out
