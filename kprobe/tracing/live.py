@@ -105,7 +105,7 @@ class RawPipe:
             if not any(came) and not is_last:
                 is_last = not remainder.is_counted
                 time.sleep(PAUSE)
-        return found + self._holding.rest()
+        return found + self._holding.remaining()
 
     def close(self) -> None:
         """Close the files, from any thread; a read that waits returns an empty list."""

@@ -32,8 +32,8 @@ def answer(read: Read) -> None:
     """Answer with `read`, which returns a text's records as mappings: docs/reference/reader-schema.md.
 
     The text comes on standard input.  With --stay, each line of standard input names a directory, whose text is
-    answered and followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew for each.  An exception
-    of `read` ends the program; with --stay it is reported, and the next text is read.
+    answered and followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew for each.  An
+    exception of `read` ends the program; with --stay it is reported, and the next text is read.
     """
     out = sys.stdout.buffer
     if STAYS not in os.environ:

@@ -59,8 +59,8 @@ def entries(kernels: Iterable[str] = (), scenarios: Iterable[str] = (), *, direc
     """Return the entries of the installed corpora, or of a directory, by kernel and name.
 
     ``kernels`` and ``scenarios`` are shell patterns (``6.*``); by default all.  Those of scenarios match the entry's
-    name or the scenario in its about.json.  Raise `CorpusError` if there is no corpus, nothing matches a pattern, or a file
-    is damaged.
+    name or the scenario in its about.json.  Raise `CorpusError` if there is no corpus, nothing matches a pattern, or a
+    file is damaged.
     """
     sources = corpora() if directory is None else [Corpus(directory)]
     if not sources:

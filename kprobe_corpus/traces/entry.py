@@ -17,9 +17,7 @@ TRUTH = "truth.jsonl"
 FILES = (TEXT, TRUTH, "formats", "kprobe_events", ABOUT)
 """What each entry's directory holds."""
 DAT = "trace.dat"  # the same records as a trace.dat, in entries of the simulator
-DAT_TRUTH = (
-    "trace.dat.jsonl"  # its truth: absolute times and full task names, whatever the options
-)
+DAT_TRUTH = "trace.dat.jsonl"  # its truth: absolute times and full task names, whatever the options
 
 # keys of about.json with a fixed form
 _FORMS: tuple[tuple[tuple[str, ...], Callable[[object], bool], str], ...] = (

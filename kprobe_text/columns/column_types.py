@@ -112,22 +112,22 @@ def integer(low: int, high: int) -> pa.DataType:
     return pa.uint64() if low >= 0 and high < 1 << 64 else _DECIMAL
 
 
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def joined(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     """Return the type for values of any two types."""
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if _is_number(one) and _is_number(other):
-        if pa.types.is_integer(one) and pa.types.is_integer(other):
-            signed = [kind for kind in (one, other) if pa.types.is_signed_integer(kind)]
-            unsigned = [kind for kind in (one, other) if pa.types.is_unsigned_integer(kind)]
+    if first == second or pa.types.is_null(second):
+        return first
+    if pa.types.is_null(first):
+        return second
+    if _is_number(first) and _is_number(second):
+        if pa.types.is_integer(first) and pa.types.is_integer(second):
+            signed = [kind for kind in (first, second) if pa.types.is_signed_integer(kind)]
+            unsigned = [kind for kind in (first, second) if pa.types.is_unsigned_integer(kind)]
             if not unsigned or not signed:
-                return max(one, other, key=lambda kind: kind.bit_width)
+                return max(first, second, key=lambda kind: kind.bit_width)
             return pa.int64() if unsigned[0].bit_width < 64 else _DECIMAL
         return _DECIMAL
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(joined(one.value_type, other.value_type))
+    if pa.types.is_list(first) and pa.types.is_list(second):
+        return pa.list_(joined(first.value_type, second.value_type))
     return pa.string()
 
 

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from kprobe_text.columns.column_types import as_type, has_negative, joined
 
 
-def unified(one: pa.DataType, other: pa.DataType, *, negative: bool) -> pa.DataType:
+def unified(first: pa.DataType, second: pa.DataType, *, negative: bool) -> pa.DataType:
     """Return the type for the values of two columns; `negative` if either has a number below zero."""
-    if not negative and pa.uint64() in (one, other) and pa.types.is_integer(one) and pa.types.is_integer(other):
+    if not negative and pa.uint64() in (first, second) and pa.types.is_integer(first) and pa.types.is_integer(second):
         return pa.uint64()
-    return joined(one, other)
+    return joined(first, second)
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -30,7 +30,7 @@ def _at(buf, at, size):
 
 
 @numba.njit(**_QUICK)
-def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page after the other, one event after the other
+def walk(buf, count, layout, events, good, rows):  # noqa: C901 - one page after the other, one event after the other
     """Find the events of `count` pages, except on pages that aren't plain; `good` says which are.
 
     `layout`: where a page has its time stamp, commit, size of that, data and end, and an event its type.  `events`
@@ -70,15 +70,15 @@ def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page afte
                 stamp += delta if delta != 1 else 0
                 at = end
                 continue
-            if end > stop or begin + type_at + 2 > end or n == len(found):
+            if end > stop or begin + type_at + 2 > end or n == len(rows):
                 is_plain = False
                 break
             stamp += delta
             slot = slots[_at(buf, begin + type_at, 2)]
             if slot >= 0 and end - begin < sizes[slot]:
                 slot = -1
-            found[n, 0], found[n, 1], found[n, 2] = slot, page, first
-            found[n, 3], found[n, 4], found[n, 5] = begin, end, stamp
+            rows[n, 0], rows[n, 1], rows[n, 2] = slot, page, first
+            rows[n, 3], rows[n, 4], rows[n, 5] = begin, end, stamp
             n += 1
             first = at = end
         if not is_plain or at != stop or n == before:
@@ -90,23 +90,23 @@ def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page afte
 
 
 @numba.njit(**_QUICK)
-def sorted_by_event(found, good, slots, columns):
+def sorted_by_event(rows, good, slots, columns):
     """Group the rows of good pages by event, odd ones first; return where the rows of each begin.
 
     `columns` receives for each row where its bytes begin, where the event itself begins and ends, and its time.
     """
     places = np.zeros(slots + 2, np.int64)
-    for i in range(len(found)):
-        if good[found[i, 1]]:
-            places[found[i, 0] + 2] += 1
+    for i in range(len(rows)):
+        if good[rows[i, 1]]:
+            places[rows[i, 0] + 2] += 1
     for slot in range(slots + 1):
         places[slot + 1] += places[slot]
-    for i in range(len(found)):
-        if good[found[i, 1]]:
-            at = places[found[i, 0] + 1]
+    for i in range(len(rows)):
+        if good[rows[i, 1]]:
+            at = places[rows[i, 0] + 1]
             for k in range(4):
-                columns[k, at] = found[i, k + 2]
-            places[found[i, 0] + 1] += 1
+                columns[k, at] = rows[i, k + 2]
+            places[rows[i, 0] + 1] += 1
     return places
 
 
@@ -198,13 +198,13 @@ def texts(buf, bounds, field, column, odd):
 
 
 @numba.njit(**_QUICK)
-def frames(buf, bounds, at, counts, offsets, out):
+def frames(buf, bounds, offset, counts, offsets, out):
     """Read the addresses of call stacks up to their end marks; a count below 0 is unknown."""
     starts, ends = bounds
     used = 0
     for i in range(len(starts)):
         offsets[i] = used
-        begin = starts[i] + at
+        begin = starts[i] + offset
         count = (ends[i] - begin) // 8
         if 0 <= counts[i] < count:
             count = counts[i]

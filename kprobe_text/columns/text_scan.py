@@ -246,10 +246,10 @@ def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the o
 
 
 @numba.njit(**_QUICK)
-def hashed(buf, at, end):
+def hashed(buf, start, end):
     """Hash a text for its table."""
     value = numba.uint64(0xCBF29CE484222325)
-    for i in range(at, end):
+    for i in range(start, end):
         value = (value ^ numba.uint64(buf[i])) * numba.uint64(0x100000001B3)
     return value ^ (value >> numba.uint64(29))
 

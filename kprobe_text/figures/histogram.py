@@ -72,7 +72,7 @@ class Ranks:
             for one, times in exact.items():
                 self._counts[_rounded(one)] = self._counts.get(_rounded(one), 0) + times
 
-    def at(self, percent: int) -> int:
+    def percentile(self, percent: int) -> int:
         """Return the least number that `percent` of all numbers don't exceed (nearest rank)."""
         rank, seen = -(-self.count * percent // 100), 0
         for number in sorted(self._counts):

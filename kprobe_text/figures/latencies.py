@@ -50,7 +50,7 @@ class Latency:
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"{percent} is no percentage")
-        return self.ranks.at(percent)
+        return self.ranks.percentile(percent)
 
     def add(self, nanoseconds: int) -> None:
         """Count a call."""
@@ -62,7 +62,7 @@ class Latency:
         times, shown = self.times, dict[str, object](calls=self.times.count)
         if times.count:
             shown |= {"total": times.total, "mean": round(times.total / times.count), "min": times.least}
-            shown |= {f"p{percent}": self.ranks.at(percent) for percent in PERCENTS}
+            shown |= {f"p{percent}": self.ranks.percentile(percent) for percent in PERCENTS}
             shown |= {"max": times.most, "exact": self.ranks.is_exact, "histogram": times.object()}
         ends = {"unreturned": self.unreturned, "cut": self.cut, "running": self.running, "unentered": self.unentered}
         return shown | ends
@@ -73,7 +73,7 @@ class Latency:
         if times.count:
             titles = ("calls", "mean", *(f"p{percent}" for percent in PERCENTS), "max")
             about = "" if self.ranks.is_exact else "~"
-            ranks = [about + duration(self.ranks.at(percent)) for percent in PERCENTS]
+            ranks = [about + duration(self.ranks.percentile(percent)) for percent in PERCENTS]
             mean = duration(round(times.total / times.count))
             cells = [str(times.count), mean, *ranks, duration(times.most or 0)]
             widths = [max(COLUMN, len(cell)) for cell in cells]
@@ -109,7 +109,7 @@ class Latencies:
     def add(self, record: Record) -> None:
         """Take a record."""
         if isinstance(record, (Lost, BufferStarted)):
-            self._count(self._pairs.rest(), "cut")
+            self._count(self._pairs.unreturned(), "cut")
         if not isinstance(record, Event):
             return
         if record.clock not in ("time", "elapsed"):
@@ -125,7 +125,7 @@ class Latencies:
 
     def end(self) -> None:
         """End a trace."""
-        self._count(self._pairs.rest(), "running")
+        self._count(self._pairs.unreturned(), "running")
 
     def text(self, width: int | None) -> str:
         """Return a table of each function."""

@@ -76,7 +76,7 @@ class Pairs:
             return [(None, event)]
         return self._leave(stack, function, event, pointer)
 
-    def rest(self) -> Iterator[Event]:
+    def unreturned(self) -> Iterator[Event]:
         """Yield the entries without a return, and forget them."""
         left, self._open = self._open, {}
         for calls in left.values():

@@ -28,10 +28,10 @@ class BrokenRecord(Exception):
 
 
 class Compiled(NamedTuple):
-    """What reads an event: ``whole`` raises BrokenRecord; ``partly`` gives what can be read, and never raises it."""
+    """What reads an event: ``complete`` raises BrokenRecord; ``partly`` gives what can be read, and never raises it."""
 
     layout: EventLayout
-    whole: Read
+    complete: Read
     partly: Read
 
 

@@ -16,7 +16,7 @@ def special(
     known: Known,
     context: tuple[str, int, int, str, int],
     fields: Mapping[str, Value],
-    rest: bytes,
+    tail: bytes,
     places: Kallsyms,
     after: tuple[Any, ...],
 ) -> Record | None:
@@ -37,7 +37,7 @@ def special(
     elif known.special == "raw_data":
         number = fields.get("id")
         if isinstance(number, int) and "buf" in fields:
-            return RawMarker(*context, number, rest, tgid, clock, raw)
+            return RawMarker(*context, number, tail, tgid, clock, raw)
     else:
         caller, is_user = fields.get("caller"), known.special == "user_stack"
         if isinstance(caller, tuple) and not isinstance(caller, CodeAddress) and len(caller) <= FRAMES:

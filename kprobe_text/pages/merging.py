@@ -99,7 +99,7 @@ class Holding:
             self._held = [item for item in self._held if item[0] > bound]
         return self._in_order(ready)
 
-    def rest(self) -> list[Record]:
+    def remaining(self) -> list[Record]:
         """Return what is still held, after the last round."""
         ready, self._held = self._held, []
         return self._in_order(ready)

@@ -170,7 +170,7 @@ class Pages:
             try:
                 if known is None or known.special:
                     raise BrokenRecord
-                flag, depth, pid, address, caller, fields = known.reader.whole(page, begin, end)
+                flag, depth, pid, address, caller, fields = known.reader.complete(page, begin, end)
             except BrokenRecord:
                 found.append((stamp, self._other(known, page, (begin, end), cpu, stamp, page[first:end])))
                 first = end
@@ -208,8 +208,8 @@ class Pages:
                 return Unparsed(raw)
             return Unnamed(*context, self._short(page, begin + self._type_offset())[0], *after)
         if known.special:
-            rest = page[begin + known.reader.layout.size : end]
-            record = special(known, context, fields, rest, self.places, after)
+            tail = page[begin + known.reader.layout.size : end]
+            record = special(known, context, fields, tail, self.places, after)
             if record is not None:
                 return record
         is_whole = bool(known.special) and len(fields) == len(known.reader.layout.fields)

@@ -35,7 +35,7 @@ class Part(NamedTuple):
     state: State
 
 
-class Said(NamedTuple):
+class PartResult(NamedTuple):
     """The tables of a part, and the state after it; None if it doesn't end with a record."""
 
     tables: dict[str, Any]
@@ -89,13 +89,13 @@ class PartReader:
         except BrokenPipeError:
             raise Ended from None
 
-    def take(self) -> Said:
+    def take(self) -> PartResult:
         """Wait for the tables of the part given before; raise `Ended`."""
         data = _received(self._from)
         if data is None:
             raise Ended
         tables, *rest = pickle.loads(data)
-        return Said({name: from_bytes(body) for name, body in tables.items()}, *rest)
+        return PartResult({name: from_bytes(body) for name, body in tables.items()}, *rest)
 
     def forget(self) -> None:
         """Close the pipes."""

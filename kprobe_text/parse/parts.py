@@ -16,7 +16,7 @@ from typing import Any, Final
 from kprobe_text.columns.merge import forgeable_before
 from kprobe_text.columns.reading import WINDOW, Reading
 from kprobe_text.columns.rows import ARGUMENTS, EVENTS
-from kprobe_text.parse.crew import ArgumentNames, Ended, Part, PartReader, Said
+from kprobe_text.parse.crew import ArgumentNames, Ended, Part, PartReader, PartResult
 from kprobe_text.text.parser import State
 
 _END: Final = re.compile(rb"\n[^\n\"]{16}-\d[^\n\"]{8,80}\.\d{6}: \w+: \([^()\n\"]+\)[^\n\"]*\n")
@@ -118,7 +118,7 @@ class SharedReading:
             self._reading.resume(self._state, self._offset, self._known, self._reach)
         self._state = None
 
-    def _answer(self, reader: PartReader) -> Said | None:
+    def _answer(self, reader: PartReader) -> PartResult | None:
         try:
             said = reader.take()
         except Ended:

@@ -90,7 +90,7 @@ class Perfetto:
 
     def end(self) -> None:
         """Note that a trace is over: write the entries that have no return."""
-        for entry in self._pairs.rest():
+        for entry in self._pairs.unreturned():
             self._call(entry, None)
 
     def _call(self, entry: Event | None, leave: Event | None) -> None:

@@ -101,7 +101,7 @@ class Formats:
     """The formats of a file's events, as they are read."""
 
     def __init__(self) -> None:
-        self.found: list[Format] = []
+        self.formats: list[Format] = []
         self._bytes = 0
 
     def read_ftrace(self, cursor: Cursor) -> None:
@@ -114,9 +114,9 @@ class Formats:
             self._read(cursor, cursor.string("the name of an event system"))
 
     def _read(self, cursor: Cursor, group: str) -> None:
-        for _ in range(cursor.count(4, f"the number of events of {group}", EVENTS - len(self.found))):
+        for _ in range(cursor.count(4, f"the number of events of {group}", EVENTS - len(self.formats))):
             size = cursor.number(8, f"the size of a format of {group}")
-            self.found.append((group, cursor.take(size, f"a format of {group}", FORMATS - self._bytes)))
+            self.formats.append((group, cursor.take(size, f"a format of {group}", FORMATS - self._bytes)))
             self._bytes += size
 
 

@@ -51,7 +51,7 @@ class TraceDat:
         self._name = name
         first = Cursor(data, "little", name)
         begun = opening(first)
-        cursor = Cursor(data, begun.order, name, first.at)
+        cursor = Cursor(data, begun.order, name, first.position)
         self.contents: Contents = (contents_of_6 if begun.version == 6 else contents_of_7)(cursor, begun)
         self._notes: list[str] = list(self.contents.notes)
         self._pages: list[Pages] = []
@@ -101,11 +101,11 @@ class TraceDat:
             yield from parser.close()
         yield from merged([cpu for buffer in self.contents.buffers for cpu in self._cpus(buffer)])
 
-    def pages(self, buffer: Buffer, place: CpuData) -> Iterator[tuple[int, bytes]]:
+    def pages(self, buffer: Buffer, cpu_data: CpuData) -> Iterator[tuple[int, bytes]]:
         """Yield the pages of a CPU, each with where it begins in the CPU's data."""
         held: list[bytes] = []
         at, length, size = 0, 0, buffer.page_size
-        for piece in self._pieces(place, is_packed=buffer.is_packed, page_size=size):
+        for piece in self._pieces(cpu_data, is_packed=buffer.is_packed, page_size=size):
             held.append(piece)
             length += len(piece)
             if length < size:
@@ -173,7 +173,7 @@ class TraceDat:
                 packed = cursor.take(size, "a packed part")
                 yield from self._part(partial(unpack, packed, becomes), becomes, page_size)
         except NotTraceDat as error:
-            where = "" if str(error).startswith(name) else f"{name}, byte {cursor.at}: "
+            where = "" if str(error).startswith(name) else f"{name}, byte {cursor.position}: "
             self._complain(f"{where}{error}; what follows of it is not understood")
 
     def _part(self, unpacked: Callable[[], bytes], size: int, page_size: int) -> Iterator[bytes]:

@@ -100,9 +100,11 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
             buffers.append(_buffer(sections, option, at))
             check_buffers(buffers, texts)
         elif number == BUFFER_TEXT:
-            place, section = sections.begin(at, number)
+            part, section = sections.begin(at, number)
             check_buffers(buffers, texts)
-            texts.append(LatencyText(option.string("the name"), place.at, section.size, bool(section.flags & _PACKED)))
+            texts.append(
+                LatencyText(option.string("the name"), part.position, section.size, bool(section.flags & _PACKED))
+            )
         elif (part := sections.unpacked(at, number)) is not None:
             parts.read(number, part)
     if buffers and not parts.header_page:
@@ -114,7 +116,7 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
     }
     added, notes = times(options)
     return Contents(
-        begun, packed.name, parts.header_page, parts.header_event, tuple(parts.formats.found), parts.kallsyms,
+        begun, packed.name, parts.header_page, parts.header_event, tuple(parts.formats.formats), parts.kallsyms,
         parts.printk, b"".join(parts.cmdlines), said.get(UNAME, ""), said.get(VERSION, ""), added, tuple(buffers),
         tuple(texts), (*sections.notes, *notes),
     )  # fmt: skip
@@ -184,7 +186,7 @@ class _Sections:
             return None
         data = place.take(size, f"section {name}")
         if not is_packed:
-            return Cursor(data, self._cursor.order, f"section {name} at byte {place.at}")
+            return Cursor(data, self._cursor.order, f"section {name} at byte {place.position}")
         assert self._packed.unpack is not None
         try:
             data = self._packed.unpack(data, becomes)
