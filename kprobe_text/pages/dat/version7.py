@@ -100,10 +100,10 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
             buffers.append(_buffer(sections, option, at))
             check_buffers(buffers, texts)
         elif number == BUFFER_TEXT:
-            part, section = sections.begin(at, number)
+            place, section = sections.begin(at, number)
             check_buffers(buffers, texts)
             texts.append(
-                LatencyText(option.string("the name"), part.position, section.size, bool(section.flags & _PACKED))
+                LatencyText(option.string("the name"), place.position, section.size, bool(section.flags & _PACKED))
             )
         elif (part := sections.unpacked(at, number)) is not None:
             parts.read(number, part)
