@@ -98,7 +98,7 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 
 if TYPE_CHECKING:
     __version__: str
-else:  # of which type checkers would learn that every name is there
+else:  # from which type checkers would conclude that every name exists
 
     def __getattr__(name: str) -> object:
         if name == "__version__":

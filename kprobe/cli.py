@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from kprobe_text.terminal.signals import Signalled, Signals  # the rest is imported once signals are handled
+from kprobe_text.terminal.signals import Signalled, Signals  # other modules are imported once signals are handled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE, as the shell reports any command whose reade
 def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> int:
     """Run the command and return its exit status; `tracefs` is used in place of what --tracefs would open.
 
-    Without `argv` it is the command line of this process, which has nothing to do afterwards.
+    Without `argv` it runs the command line of this process, which then ends.
     """
     with Signals(is_last=argv is None) as signals:
         try:
@@ -78,7 +78,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
 
 
 def _do(module: str, words: list[str], signals: Signals) -> int:
-    """Run a verb that reads its words itself."""
+    """Run a verb that parses its words itself."""
     from importlib import import_module
 
     try:
@@ -86,17 +86,17 @@ def _do(module: str, words: list[str], signals: Signals) -> int:
             status: int = import_module(module).main(words, output, signals)
     except BrokenPipeError:
         raise
-    except OSError as error:  # of standard output, as a verb tells those of its files itself
+    except OSError as error:  # an error of standard output: a verb reports errors of its files itself
         _report(error)
         return REFUSED
     return status
 
 
 def _complete() -> int:
-    """Answer a shell that asks what can follow."""
+    """Answer a shell's request for completions."""
     try:
         from .completion.answer import answer
-    except ImportError:  # without argcomplete there is nothing to say, and nobody to say it to
+    except ImportError:  # without argcomplete there are no completions, and no user reads stderr
         return REFUSED
     answer()
     return OK
@@ -115,7 +115,7 @@ def _output() -> Output:
 
 
 def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
-    """Run it with its output: a file is opened before anything else is."""
+    """Run it with its output: a file is opened before anything else."""
     from kprobe_text.terminal.output import FileOutput
 
     from .errors import KprobeError
@@ -147,7 +147,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     try:
         try:
             opened = _open(spec, is_last=signals.is_last)
-        except OSError as error:  # of a file that the spec names
+        except OSError as error:  # an error of a file that the spec names
             raise RuntimeError(_words(error)) from error
         except KprobeError as error:
             status = _unopened(request, signals, error)
@@ -162,7 +162,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
             Capabilities(opened).close()
     except (KprobeError, OSError, Signalled):
         raise
-    except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
+    except Exception as error:  # an error of the backend: there is no tracefs, or it died with its machine
         from kprobe_text.terminal.output import say
 
         said = str(error)
@@ -172,7 +172,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
 
 
 def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int | None:
-    """Return what a verb makes of a tracefs that can't be opened; None if that is an error to it."""
+    """Return a verb's exit status for a tracefs that can't be opened; None if that is an error for it."""
     from .options.table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
@@ -189,7 +189,7 @@ def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int
 
 
 def _act(request: CommandLine, output: Output, signals: Signals) -> Callable[[Tracefs], int]:
-    """Return what is to be done with the tracefs."""
+    """Return the action to run on the tracefs."""
     from .options.table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
@@ -216,7 +216,7 @@ def _open(spec: str, *, is_last: bool) -> Tracefs:
     with Progress(f"opening {spec}"):
         if not is_last:
             return open_tracefs(spec)
-        gc.disable()  # what is loaded now stays to the end: the collector need never look at it
+        gc.disable()  # modules loaded now stay to the end: the collector need not visit them
         try:
             return open_tracefs(spec)
         finally:
@@ -237,19 +237,19 @@ def _report(error: BaseException) -> None:
 
 
 def _tell(error: BaseException, request: CommandLine, output: Output, signals: Signals) -> None:
-    """Tell a reader of a trace's JSON why it ended: after its other lines, or on stdout if they haven't begun."""
+    """Add the reason for a trace's end to its JSON: after its other lines, or on stdout if there are none yet."""
     if not request.json or request.verb:
         return
     from contextlib import suppress
 
     from .views.lines import error_line
 
-    with suppress(OSError), output if output.is_begun else _output() as into:  # it may be what is full
+    with suppress(OSError), output if output.is_begun else _output() as into:  # the disk may be full
         into.write(error_line(error), lambda: bool(signals.received))
 
 
 def _words(error: OSError) -> str:
-    """Return what happened to what, without the number."""
+    """Return an error's text and path, without the errno."""
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
 
 

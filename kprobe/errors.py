@@ -25,15 +25,15 @@ import errno
 import os
 from collections.abc import Sequence
 
-DMESG = "dmesg"  # the source of what the kernel says in its log alone
+DMESG = "dmesg"  # the source of messages that only the kernel's log has
 
 
 class KprobeError(Exception):
-    """Anything that this package raises of its own."""
+    """Base of the errors that this package raises."""
 
 
 class DefinitionError(KprobeError, ValueError):
-    """The text cannot mean a probe; `column` counts characters of `text` from 0.  `hint` is what may be meant."""
+    """The text cannot mean a probe; `column` counts characters of `text` from 0.  `hint` is a likely meaning."""
 
     def __init__(self, message: str, text: str, column: int, hint: str = "") -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class UnknownBackend(KprobeError):
 
 
 class TracefsMissing(KprobeError):
-    """No tracefs was found; `looked_at` is a tuple of (place, what was found there)."""
+    """No tracefs was found; `looked_at` is a tuple of (path, what was found there)."""
 
     def __init__(self, looked_at: Sequence[tuple[str, str]], hint: str = "") -> None:
         places = "".join(f"\n  {place}: {found}" for place, found in looked_at)
@@ -69,7 +69,7 @@ class TracefsMissing(KprobeError):
 
 
 class NotPermitted(KprobeError):
-    """The kernel has it, but denies it to this process (EACCES, EPERM, EROFS)."""
+    """The kernel denies something to this process (EACCES, EPERM, EROFS)."""
 
     def __init__(self, path: str, number: int, hint: str = "") -> None:
         super().__init__(f"{path}: {os.strerror(number)}{_hint(hint)}")
@@ -100,10 +100,10 @@ class NoSuchField(KprobeError):
 class Refused(KprobeError):
     """The kernel refused a write.
 
-    `path` is the file, `command` what was written, `errno` the kernel's number.  `says` is the kernel's own sentence
-    for this very command, "" if it gave none, and `source` who in the kernel says it; where there is no error_log these
-    are the lines that the kernel's log got meanwhile, and "dmesg".  `column` is its caret: an offset into `shown`, the
-    command as the kernel repeats it; None if it gave none.  `hint` is ours.
+    `path` is the file, `command` what was written, `errno` the kernel's number.  `says` is the kernel's message for
+    this very command, "" if it gave none, and `source` the part of the kernel that it is from; without an error_log
+    these are the lines added to the kernel's log meanwhile, and "dmesg".  `column` is its caret: an offset into
+    `shown`, the command as the kernel repeats it; None if it gave none.  `hint` is ours.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Unsupported(KprobeError):
 class UndoFailed(KprobeError):
     """The trace is over, but the named steps of tidying up failed; `failures` is a tuple of (step, error).
 
-    A note of such an error is what to type to do the step by hand; they are in the order in which that works.
+    A note on such an error is the command that does the step by hand; run them in this order.
     """
 
     def __init__(self, failures: Sequence[tuple[str, BaseException]]) -> None:
@@ -191,7 +191,7 @@ class UndoFailed(KprobeError):
 
 
 class WaitedTooLong(KprobeError):
-    """A test waited for a trace that nobody stopped; `facts` is a tuple of (what, how it is) about the trace."""
+    """A test waited for a trace that nobody stopped; `facts` is a tuple of (what, its state) about the trace."""
 
     def __init__(self, seconds: float, facts: Sequence[tuple[str, str]]) -> None:
         width = max((len(what) for what, _ in facts), default=0)

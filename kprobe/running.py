@@ -1,4 +1,4 @@
-"""A trace run by the command: started, printed as the command line asks, ended by a signal or by itself."""
+"""A trace run by the command: started, printed as the command line asks, ended by a signal or its limits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from .views.views import View
 
 OK = 0
-INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
-TICK = 0.5  # seconds between two looks at the reader of our output
-SILENCE = 10.0  # seconds without an event after which is said what is seen of that
-NAMED = 5  # so many events are named where tracing begins
+INTERRUPT = 2  # SIGINT; the usual way to end a trace, so not a failure
+TICK = 0.5  # seconds between two checks of the reader of our output
+SILENCE = 10.0  # seconds without an event, after which a message explains the silence
+NAMED = 5  # events that are named where tracing begins
 
 
 def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, probes: tuple[Probe, ...]) -> int:
@@ -61,7 +61,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         cpus=request.cpus,
     )
     try:
-        signals.end_by(running.stop)  # from here on nothing is cut short
+        signals.end_by(running.stop)  # from here on no signal interrupts
         with running:
             output.begin()
             said = len(running.notices)
@@ -102,7 +102,7 @@ def _run(request: CommandLine, trace: Trace, output: Output) -> None:
 
 
 def _stream(trace: Trace, output: Output, shown: View) -> bool:
-    """Print what comes until it ends; False if nobody takes it any more."""
+    """Print the trace until it ends; False if nobody reads it any more."""
     silent = 0.0
     came = False
     while True:
@@ -110,7 +110,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
             data = shown.read(TICK)
         except TimeoutError:
             data = None
-            if trace.terms.duration is None:  # else it is all in the buffer
+            if trace.terms.duration is None:  # otherwise all events are in the buffer
                 silent = _after_silence(trace, silent + TICK if silent >= 0 else silent)
         else:
             silent, came = -1.0, came or data != b""
@@ -127,7 +127,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
 
 
 def _after_silence(trace: Trace, silent: float) -> float:
-    """Look into a silence of so many seconds, and return how many there are to go on with: -1, once it is explained."""
+    """Handle a silence of some seconds, and return the seconds to count on from: -1, once it is explained."""
     terms = trace.terms
     if silent >= SILENCE / 2 and (terms.filter or terms.picks):
         trace.count_hits()
@@ -138,7 +138,7 @@ def _after_silence(trace: Trace, silent: float) -> float:
 
 
 def _explain(trace: Trace, seconds: float) -> None:
-    """Say why nothing has come in so many seconds."""
+    """Say why nothing has come for some seconds."""
     from .doctor.silence import explain
 
     why = explain(trace, seconds)
@@ -153,10 +153,10 @@ def _sum(trace: Trace) -> str:
     counts = {name: count[1] for name, count in missed.items() if count is not None}
     every = [f"{tally.total} event{'' if tally.total == 1 else 's'}"]
     every.append(f"{tally.lost}{' or more' if tally.uncertain else ''} lost")
-    if trace.is_counted:  # by the kernel, which recorded nothing
+    if trace.is_counted:  # counted by the kernel, which recorded nothing
         every = [f"{sum(sum(numbers.values()) + dropped for _, numbers, dropped in trace.counted())} events counted"]
     if counts:
-        only = "" if len(counts) == len(trace.probes) else " (of p: and r:)"  # kernels count them of no other kind
+        only = "" if len(counts) == len(trace.probes) else " (of p: and r:)"  # kernels count no others
         every.append(f"{sum(counts.values())} missed{only}")
     text = ", ".join(every)
     if len(trace.probes) < 2 or trace.is_counted or not tally.is_by_event:
@@ -182,7 +182,7 @@ def _names(trace: Trace) -> str:
 
 
 def _play(trace: Trace) -> None:
-    """Let a machine that does nothing by itself begin to do something."""
+    """Start a machine with a scripted activity."""
     play = Capabilities(trace.tracefs).play
     if play is not None:
         play()

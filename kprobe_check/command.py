@@ -1,4 +1,4 @@
-"""`kprobe check`: asks every kernel that can be opened what it makes of probe definitions, filters and triggers."""
+"""`kprobe check`: asks every kernel that can be opened about probe definitions, filters and triggers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FAILURES = {"refused": REFUSED, "means": DIFFERS, "not-asked": UNASKED}
 
 
 class _Request:
-    """What the command line asks for."""
+    """A request from the command line."""
 
     def __init__(self) -> None:
         self.kernels = ALL
@@ -138,7 +138,7 @@ def _failures(value: str) -> set[str]:
 
 
 def _statements(request: _Request) -> list[Statement]:
-    """Return what is to be asked, in the order of the command line; words that are statements are one list."""
+    """Return the statements to ask, in the order of the command line; words that are statements form one list."""
     found: list[Statement] = []
     given: list[Statement] = []
     for word in request.words:

@@ -14,7 +14,7 @@ TRIGGERS = (
     *("hist", "stacktrace", "snapshot", "traceon", "traceoff"),
     *("enable_event", "disable_event", "enable_hist", "disable_hist"),
 )
-_KINDS_APART = ("e", "f", "t", "s")  # of definitions, which only dynamic_events takes
+_KINDS_APART = ("e", "f", "t", "s")  # kinds of definitions that only dynamic_events takes
 _HEAD = re.compile(r"\s*([prefts])(\d*):(?:([\w-]+)[/.])?(\w*)")
 _SHORT = re.compile(r"\s*[pr]\d*:(?![\w-]+/\s)\S+(?:\s+(?:[%$@+\\-]|\S*=)|\s*$)")
 _LOOKS = re.compile(r"\s*[preft]\d*:[\w-]+(?:[/.]\w*)?[ \t]+[\w./:*@-][^\s=(]*([ \t]+\S.*)?")
@@ -22,7 +22,7 @@ _TRIGGER = re.compile(rf"\s*(?:{'|'.join(TRIGGERS)})(?::\S.*|\s+if\s.*)?\s*", re
 
 
 class Position(NamedTuple):
-    """A place in a source, line and column counted from 1; line 0 is that of something given by itself."""
+    """A position in a source, line and column counted from 1; line 0 is for a text given by itself."""
 
     source: str = ""
     line: int = 0
@@ -37,8 +37,8 @@ class Statement(NamedTuple):
 
     `file` is what a definition is written to, below the tracefs; for a filter or trigger it is the event's file
     (`events/GROUP/EVENT/filter`), or just `filter` or `trigger` where the event is that of the last of `needs`, the
-    definitions that must be there first.  `unclear` says why it can't be asked; "" if it can.  `text` of an opening is
-    how the source says it, and `instead` what doesn't do what that does.
+    definitions that must exist first.  `unclear` says why it can't be asked; "" if it can.  For an opening, `text` is
+    the source's code, and `instead` code without its effect.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Statement(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the event's name that a definition gives, without its group; "" if the kernel makes one."""
+        """Return the event's name in a definition, without its group; "" if the kernel makes one."""
         if self.file == "synthetic_events":
             return (self.text.split() or [""])[0]
         head = _HEAD.match(self.text)
@@ -59,9 +59,9 @@ class Statement(NamedTuple):
 
 
 def definition(text: str, position: Position, *, file: str = "", is_short: bool = False) -> Statement:
-    """Return the statement of a definition, for the file that takes such if none is named.
+    """Return the statement of a definition, by default for the file that takes its kind.
 
-    With `is_short` what the command `kprobe` takes and no kernel does, `p:vfs_read`, is what that command writes.
+    With `is_short`, `p:vfs_read`, which only the command `kprobe` takes, becomes what that writes.
     """
     if is_short and not file and _SHORT.match(text):
         from kprobe.definitions.definition import parse
@@ -80,9 +80,9 @@ def _file(text: str) -> str:
 
 
 def looks_like_definition(text: str, unknowns: Iterable[str] = ()) -> bool:
-    """Return whether a text found somewhere is a definition: a kind, a colon, a name, blanks, a place, arguments.
+    """Return whether any text is a definition: a kind, a colon, a name, blanks, a probe point, arguments.
 
-    `unknowns` are the parts of it that aren't known, and so may be any word.
+    `unknowns` are its unknown parts, which may be any word.
     """
     for one in unknowns:
         text = text.replace(one, "x")
@@ -92,8 +92,8 @@ def looks_like_definition(text: str, unknowns: Iterable[str] = ()) -> bool:
 def without_doubles(certainty: Mapping[Statement, bool]) -> list[Statement]:
     """Return the statements, without the uncertain ones that repeat a certain one.
 
-    `certainty` says of each whether it is certain that the program writes it.  One repeats another if it is at the same
-    position, or in the same line with the same text.
+    `certainty` says for each whether the program certainly writes it.  One repeats another if it is at the same
+    position, or on the same line with the same text.
     """
     certain = [one for one, is_certain in certainty.items() if is_certain]
     known = {one.position for one in certain} | {(one.position.line, one.text) for one in certain}
@@ -105,12 +105,12 @@ def without_doubles(certainty: Mapping[Statement, bool]) -> list[Statement]:
 
 
 def is_trigger(text: str) -> bool:
-    """Return whether a text begins as triggers do, and holds nothing else."""
+    """Return whether a text is a trigger and nothing else."""
     return _TRIGGER.fullmatch(text) is not None
 
 
 def linked(statements: list[Statement]) -> list[Statement]:
-    """Return the statements with what each of them needs: definitions before it whose events it is about.
+    """Return the statements, each with its needs: definitions before it whose events it is about.
 
     These are, for `filter` or `trigger` alone, the last definition before it; for one with an event, the definition
     of that name, if there is one; for triggers and event probes those that they name after a slash, dot, colon or (.
@@ -145,7 +145,7 @@ def _linked(one: Statement, named: dict[str, Statement], last: Statement | None)
 
 
 def _flat(needs: list[Statement]) -> tuple[Statement, ...]:
-    """Return statements after what they need themselves, each once."""
+    """Return statements after their needs, each once."""
     collected: dict[Statement, None] = {}
     for need in needs:
         for inner in (*need.needs, need):

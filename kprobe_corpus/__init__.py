@@ -1,4 +1,4 @@
-"""Traces of many kernels, each with its truth; any parser is tested with them, and texts are sought that break it.
+"""Traces of many kernels, each with its truth: tests for any parser, and a search for texts that break it.
 
     from kprobe_corpus.traces import entries
     from kprobe_corpus.parsers import answer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EntryPoint:
-    """The name of an object, and where it is."""
+    """The name of an object, and its module."""
 
     __slots__ = ("attribute", "module", "name")
 
@@ -77,7 +77,7 @@ def _known_to_metadata(group: str) -> list[EntryPoint]:
 
 
 def _changed(directory: str) -> int:
-    """Return when a directory was last changed in ns, 0 if it isn't there."""
+    """Return when a directory last changed, in ns; 0 if it doesn't exist."""
     try:
         return os.stat(directory or ".").st_mtime_ns
     except OSError:
@@ -88,7 +88,7 @@ def _changed(directory: str) -> int:
 def _installed(
     directory: str, changed: int
 ) -> tuple[frozenset[str], dict[tuple[str, str], list[tuple[str, EntryPoint]]]]:
-    """Return the distributions in a directory, and their entry points by group and name; `changed` is when that was."""
+    """Return the distributions in a directory, with their entry points by group and name; `changed` is its time."""
     try:
         entries = os.listdir(directory or ".") if changed else []
     except OSError:
@@ -106,7 +106,7 @@ def _installed(
 
 
 def _read(path: str) -> Iterator[tuple[str, EntryPoint]]:
-    """Yield the entry points in a file, each after its group; none if there is no such file."""
+    """Yield each entry point in a file after its group; nothing if there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.strip() for line in file]

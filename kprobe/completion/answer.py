@@ -1,7 +1,7 @@
-"""The answer to a shell that asks for completions, given by argcomplete from our table.
+"""Completions for a shell that asks for them, by argcomplete from our table.
 
-The words before the cursor say which verb it is, or a trace; so its options alone are made known, and no command line
-has to be described that begins with a verb or a definition.
+The words before the cursor select the verb, or a trace; so argcomplete needs to know only its options, and not every
+command line that begins with a verb or a definition.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kprobe_text.terminal.verb_words import VerbParser, apart
 
 
 class Finder(CompletionFinder):
-    """argcomplete's, for tens of thousands of candidates."""
+    """argcomplete's finder, made fast for tens of thousands of candidates."""
 
     def filter_completions(self, completions: list[str]) -> list[str]:
-        """Return each once."""
+        """Return each candidate once."""
         return list(dict.fromkeys(completions))
 
 
 def answer() -> None:
-    """Write to the shell what can follow, as its environment says, and end the process."""
+    """Write the completions for the shell's environment, and end the process."""
     given = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
     takes = {name for option in options_of(TRACE) for name in option.names if option.metavar}
     _, before = apart(given, takes.__contains__)
@@ -73,7 +73,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 
 
 class _Words:
-    """What the words after the options can be."""
+    """Completes the words after the options."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
@@ -84,7 +84,7 @@ class _Words:
         verb = verb_of(self._verb)
         if verb is None or self._verb in TRACES:
             found = words.after(given, prefix, source)
-            is_latency = getattr(parsed_args, "latency", False)  # whose functions can do without p:
+            is_latency = getattr(parsed_args, "latency", False)  # functions need no p: here
             if is_latency and prefix and not words.is_head(prefix) and all(map(_is_bare, given)):
                 return source.functions(prefix)
             if not given and verb is None:

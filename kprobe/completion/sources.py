@@ -14,7 +14,7 @@ FUNCTIONS = "available_filter_functions"
 
 
 def specs(prefix: str) -> dict[str, str]:
-    """Return the backend specs that begin so, each with what it is."""
+    """Return the backend specs with this beginning, each with a description."""
     if prefix.startswith("local:"):
         directory = os.path.dirname(prefix[6:])
         try:
@@ -55,14 +55,14 @@ def pids() -> dict[str, str]:
 
 
 class Offered:
-    """What one tracefs has; nothing, where it can't be read."""
+    """The names in one tracefs; none if it can't be read."""
 
     def __init__(self, spec: str | None) -> None:
         self._spec = chosen(spec)
         self._tracefs: Tracefs | None = None
 
     def functions(self, prefix: str) -> list[str]:
-        """Return the functions that can be probed and begin so."""
+        """Return the probeable functions with this beginning."""
         data, start = b"\n" + self._read(FUNCTIONS), b"\n" + prefix.encode()
         found, at = [], data.find(start)
         while at >= 0:
@@ -89,8 +89,8 @@ class Offered:
         try:
             if self._tracefs is None:
                 name, colon, argument = self._spec.partition(":")
-                # a guest takes seconds to boot; of the locked kernels the same is recorded
+                # a guest takes seconds to boot; the records of the locked kernels have the same names
                 self._tracefs = open_tracefs(f"sim{colon}{argument}" if name == "vm" else self._spec)
             return self._tracefs.read(path)
-        except Exception:  # a shell that asks has no use for words about it
+        except Exception:  # a shell can't show an error during completion
             return b""

@@ -31,7 +31,7 @@ STRINGS = ("==", "!=", "~")
 
 
 def after(given: list[str], prefix: str, source: Offered) -> dict[str, str]:
-    """Return what the word that begins so can be, after the words of a trace: definitions, then the filter."""
+    """Return the completions of a word after the other words of a trace: definitions, then the filter."""
     if not given or (is_head(prefix) and "--" not in given):
         return definition(prefix, source)
     found = filter_words([word for word in given if is_head(word)], prefix, source)
@@ -45,7 +45,7 @@ def is_head(word: str) -> bool:
 
 
 def definition(prefix: str, source: Offered) -> dict[str, str]:
-    """Return the definitions that go on from there, by one word."""
+    """Return the definitions that continue it by one word."""
     *before, last = prefix.split(" ")
     lead = prefix[: len(prefix) - len(last)]
     before = [word for word in before if word]
@@ -87,7 +87,7 @@ def _argument(kind: str, before: list[str], last: str, source: Offered) -> dict[
 
 
 def filter_words(definitions: list[str], prefix: str, source: Offered) -> dict[str, str]:
-    """Return the filters that go on from there, by one word: a field, an operator, or what joins two of them."""
+    """Return the filters that continue it by one word: a field, an operator, or && and ||."""
     at = max((prefix.rfind(char) for char in " (!"), default=-1) + 1
     lead, last = prefix[:at], prefix[at:]
     fields = _fields(definitions, source)
@@ -108,7 +108,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _fields(definitions: Iterable[str], source: Offered) -> dict[str, str]:
-    """Return the fields of a definition's event: its own arguments, and those of all events."""
+    """Return the fields of a definition's event: its arguments, and the common fields."""
     found = {}
     for text in definitions:
         names = text.split()

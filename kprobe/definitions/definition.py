@@ -8,8 +8,8 @@ the name may be left out, and the probe is then called after its function::
     p:myopen do_sys_open mode=%cx:u16   as it stands
     u:/bin/bash:0x1234%return           r:p_bash_0x1234 /bin/bash:0x1234 in uprobe_events
 
-This module knows what the user means.  What a kernel accepts is the kernel's to say: fetch arguments are passed on
-as they are, and so are offsets and maxactive numbers outside any kernel's range.
+This module knows what the user means.  The kernel decides what it accepts: fetch arguments are passed on unchanged, and
+so are offsets and maxactive numbers outside any kernel's range.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _words(text: str) -> list[tuple[int, str]]:
 
 
 def _group_and_place(text: str, column: int, event: str) -> tuple[str, str]:
-    """Take [GROUP/]PLACE apart, which stands where an event could: the shorthand."""
+    """Take [GROUP/]PROBE_POINT apart, which stands where an event could: the shorthand."""
     group, slash, place = event.rpartition("/")
     if slash and not place:
         raise DefinitionError("a place is missing: which function?", text, len(text.rstrip(BLANKS)))
@@ -59,9 +59,9 @@ def _group_and_place(text: str, column: int, event: str) -> tuple[str, str]:
 
 
 def parse(text: str) -> Probe:
-    """Return the probe that `text` means; raise `DefinitionError` with the column of what can't be meant.
+    """Return the probe that `text` means; raise `DefinitionError` with the column of the mistake.
 
-    A line in the spelling of another tool is refused with what it means here.
+    A line in another tool's spelling is refused, with its meaning here.
     """
     try:
         return _parsed(text)
@@ -105,7 +105,7 @@ def _parsed(text: str) -> Probe:
 
 
 def _begins_file(kind: str, event: str) -> bool:
-    """True if what stands where an event could is a place in a file."""
+    """True if the word where an event could stand is a probe point in a file."""
     return is_file(kind, event) and (kind == "u" or event[0] in "/." or event.rpartition(":")[2][:1].isdigit())
 
 
@@ -152,7 +152,7 @@ def _event(text: str, column: int, event: str) -> tuple[str, str]:
 
 
 def _no_name(text: str, column: int, event: str) -> None:
-    """Raise if a word that stands before a place can be neither an event's name nor itself a place with an offset."""
+    """Raise if the word before a probe point is neither an event's name nor itself a probe point with an offset."""
     at = min((event.find(mark) for mark in "+-" if mark in event), default=len(event))
     if number(event[at:]) is None and not (at == len(event) and event[0].isdigit() and number(event) is not None):
         bad = next((index for index, char in enumerate(event) if not _is_name("a" + char)), 0)
@@ -166,7 +166,7 @@ def _is_name(text: str, extra: str = "") -> bool:
 
 
 def _is_argument(kind: str, word: str) -> bool:
-    """True if the word after the head is a fetch argument, or the filter of an event probe: it can't be the place."""
+    """True if the word after the head is a fetch argument or an event probe's filter, so no probe point."""
     if kind == "e" and word == "if":
         return True
     name, _, type_ = word.partition(":")

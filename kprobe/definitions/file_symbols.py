@@ -9,11 +9,11 @@ SEGMENT = Struct("<IIQQQQQQ")  # Elf64_Phdr
 SECTION = Struct("<IIQQQQIIQQ")  # Elf64_Shdr
 SYMBOL = Struct("<IBBHQQ")  # Elf64_Sym
 LOADED, TABLES, FUNCTION = 1, (2, 11), 2  # PT_LOAD; SHT_SYMTAB, SHT_DYNSYM; STT_FUNC
-MOST = 1 << 28  # bytes of a file that are looked at
+MOST = 1 << 28  # most bytes of a file that are read
 
 
 def offset(path: str, name: str) -> int | None:
-    """Return where a function's code begins in a file; None if it can't be read, is no such file, or lacks it."""
+    """Return the offset of a function's code in a file; None if it can't be read, isn't ELF, or lacks it."""
     try:
         with open(path, "rb") as file:
             data = file.read(MOST)
@@ -23,7 +23,7 @@ def offset(path: str, name: str) -> int | None:
         return _offset(data, name.encode())
     except (ValueError, IndexError, ArithmeticError, MemoryError):
         return None
-    except Exception as error:  # struct's own, of a file that is cut short
+    except Exception as error:  # struct.error: the file is cut short
         if type(error).__name__ != "error":
             raise
         return None

@@ -1,7 +1,7 @@
 """Lines in the spelling of other tools -> the definition that means the same here.
 
-They are perf probe's, bpftrace's, bcc's, SystemTap's, DTrace's and the kernel's boot parameter's.  What those do beside
-placing a probe (actions, printf, predicates) has no place in a definition and is left out.
+They are perf probe's, bpftrace's, bcc's, SystemTap's, DTrace's and the kernel's boot parameter's.  Whatever isn't a
+probe (actions, printf, predicates) is left out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _REST = r"(?P<rest>(?:\s+(?![{/\"]).*)?)(?:\s*[{/\"].*)?"  # arguments; then an 
 _USER = r"(?P<path>/[^\s:]+):(?P<symbol>[A-Za-z_]\w*(?:\+\w+)?)"
 _MODULE = r"(?:(?:vmlinux:)|(?P<module>[\w-]+:))?"
 _ARGUMENT = r"(?:[$%@+\\-]\S*|[A-Za-z_][\w.>\[\]-]*(?:=(?:[^\s>]|->)+)?(?::\w+)?)"
-# What stands before and behind a line where a whole command was given
+# What precedes and follows a line where a whole command was given
 _COMMAND = re.compile(
     r"(?:sudo\s+)?(?:perf\s+probe(?:\s+(?:-a|--add)\b)?[ =]|(?:-a|--add)[ =]|perf\s+\w+\s+-e\s|trace-cmd\s+\w+\s+-e\s|"
     r"(?:bpftrace|stap)\s+-e\s|(?:kprobe|echo)\s)\s*(\S.*)",
     re.S,
 )
-_INTO = re.compile(r"[\w/.]+\s*>{1,2}\s*")  # where its output goes, backwards
+_INTO = re.compile(r"[\w/.]+\s*>{1,2}\s*")  # its redirection, backwards
 
-# Who writes so, what it looks like, and what it is here.  The first that fits counts.
+# The tool, its form, and the meaning here.  The first that fits counts.
 _FORMS = (
     ("bpftrace", rf"(?:kprobe|k|fentry|kfunc):{_MODULE}(?P<place>{_PLACE}){_REST}", "p:{module}{place}{rest}"),
     ("bpftrace", rf"(?:kretprobe|kr|fexit|kretfunc):{_MODULE}(?P<place>{_NAME}){_REST}", "r:{module}{place}{rest}"),
@@ -48,7 +48,7 @@ _FORMS = (
 
 
 class Meant:
-    """What a line means here: a definition, or where there are several, the first that the kernel has."""
+    """The meaning of a line here: a definition or, of several, the first that the kernel has."""
 
     __slots__ = ("by", "definitions", "note")
 
@@ -64,7 +64,7 @@ class Meant:
 
 
 def meant(text: str) -> Meant | None:
-    """Return what a line in another tool's spelling means; None if it is in none that is known."""
+    """Return the meaning of a line in another tool's spelling; None if no tool is recognised."""
     line = text.strip().strip("'\"").strip()
     whole = _COMMAND.fullmatch(line)
     if whole is not None:
@@ -100,7 +100,7 @@ def _made(by: str, new: str, words: dict[str, str], line: str) -> Meant | None:
     if new == "perf":
         kind = "r" if words["back"] or re.search(r"\$retval\b", words["rest"]) else "p"
         if not any(words[part] for part in ("name", "back", "rest", "line")) and "+" not in words["place"]:
-            return None  # a function's name, of which is said that it isn't a definition
+            return None  # a function's name: another message says that it isn't a definition
         note = "only perf probe knows lines of the source: this is where the function begins" if words["line"] else ""
         name = words["name"] or re.sub(r"\W.*", "", words["place"])
         group = f"{words['group']}/" if words["group"] else ""
@@ -111,13 +111,13 @@ def _made(by: str, new: str, words: dict[str, str], line: str) -> Meant | None:
 
 
 def events(group: str, event: str) -> tuple[str, ...]:
-    """Return definitions of a probe on an event: by its tracepoint, and of an event probe, which system calls need."""
+    """Return definitions of a probe on an event: on its tracepoint, and an event probe, which system calls need."""
     by_event = f"e:{event} {group}.{event}"
     return (by_event,) if group == "syscalls" else (f"t:{event}", by_event)
 
 
 def _arguments(rest: str) -> str:
-    """Return the arguments among what follows a place, one blank before each."""
+    """Return the arguments after a probe point, each with a blank before it."""
     words = [word.rstrip(",;") for word in rest.split()]
     return "".join(f" {word}" for word in words if word)
 
@@ -139,7 +139,7 @@ def _in_file(words: dict[str, str], line: str) -> Meant:
 
 
 def _nearly(line: str) -> Meant | None:
-    """Return what a definition means whose head or place is written a little wrong."""
+    """Return the meaning of a definition with a small mistake in its head or probe point."""
     whole = len(line)
     while line.endswith(("\\n", "\\r"), 0, whole):
         whole -= 2

@@ -1,4 +1,4 @@
-"""Event names for probes that are traced together: all different, as a trace's lines are told apart by nothing else."""
+"""Event names for probes that are traced together: all different, as only they tell a trace's lines apart."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RETURN_SUFFIX = "_return"
 
 
 def distinct(probes: Sequence[Probe]) -> tuple[Probe, ...]:
-    """Return the probes, each with a name of its own: users' names stay, others change where two are the same.
+    """Return the probes, each with a unique name: users' names stay, others change where two are the same.
 
     The return of a function whose entry is traced too is called FUNCTION_return, anything else NAME_2 and so on.
-    Raise `DefinitionError` if the user gave a name twice, in whichever groups.
+    Raise `DefinitionError` if the user gave a name twice, even in different groups.
     """
     taken: set[str] = set()
     for probe in probes:

@@ -1,12 +1,12 @@
-"""A probe, its place, and the line that adds it to a kernel."""
+"""A probe, its probe point, and the line that adds it to a kernel."""
 
 from __future__ import annotations
 
 GROUP = "kprobes"  # the kernel's default group
 GROUPS = {"p": GROUP, "r": GROUP, "f": "fprobes", "t": "tracepoints", "e": "eprobes", "u": "uprobes"}
 NAME_MAX = 63  # MAX_EVENT_NAME_LEN is 64 with the NUL, in every kernel that checks
-RETURN = "%return"  # the suffix of a place
-PATTERN = "*?["  # what stands for other characters in a function's name
+RETURN = "%return"  # the suffix of a probe point
+PATTERN = "*?["  # wildcards in a function's name
 KPROBES, UPROBES, ALL = "kprobe_events", "uprobe_events", "dynamic_events"
 
 
@@ -53,7 +53,7 @@ class Place:
 
     @property
     def is_pattern(self) -> bool:
-        """True if it stands for all functions whose names fit."""
+        """True if it means all functions whose names match."""
         return any(mark in self.symbol for mark in PATTERN)
 
     def __reduce__(self) -> tuple[type[Place], tuple[object, ...]]:
@@ -89,7 +89,7 @@ class Probe:
     """One probe; `str(probe)` is the line to write to its `file`, without the newline.
 
     `kind` is p or r (of a kernel function, as written), f, t, e, or u; `maxactive` is None if not given; `args` are the
-    fetch arguments, each as written.  `is_named`: the name is the user's own choice, and so isn't changed.
+    fetch arguments, each as written.  `is_named`: the user chose the name, so it isn't changed.
     """
 
     __slots__ = ("args", "group", "is_named", "kind", "maxactive", "name", "place")
@@ -133,16 +133,16 @@ class Probe:
 
     @property
     def file(self) -> str:
-        """The file of the tracefs that it is added by, and removed by."""
+        """The file of the tracefs where it is added and removed."""
         return KPROBES if self.kind in ("p", "r") else UPROBES if self.kind == "u" else ALL
 
     @property
     def has_own_group(self) -> bool:
-        """True if the user named the group of its event, which isn't its kind's then."""
+        """True if the user named the group of its event."""
         return self.group != GROUPS[self.kind]
 
     def in_default_group(self) -> Probe:
-        """Return the same probe with its event in the group that the kernel gives one without."""
+        """Return the same probe with its event in the kernel's default group."""
         return self.in_group(GROUPS[self.kind])
 
     def in_group(self, group: str) -> Probe:
@@ -154,7 +154,7 @@ class Probe:
         return Probe(self.kind, self.name, self.place, args, self.group, self.maxactive, self.is_named)
 
     def moved(self, place: Place, name: str) -> Probe:
-        """Return the same probe at another place, with its event under another name."""
+        """Return the same probe at another probe point, with its event under another name."""
         return Probe(self.kind, name, place, self.args, self.group, self.maxactive, self.is_named)
 
     def called(self, name: str) -> Probe:
@@ -185,7 +185,7 @@ class Probe:
         number = "" if self.maxactive is None else str(self.maxactive)
         event = self.event if self.has_own_group else self.name
         kind, place = self.kind, str(self.place)
-        if kind == "u":  # the kernel's p and r, of which every kernel knows the latter
+        if kind == "u":  # its line has p or r, which every kernel knows
             kind, place = "r" if self.place.returns else "p", place.removesuffix(RETURN)
         return " ".join((f"{kind}{number}:{event}", place, *self.args))
 

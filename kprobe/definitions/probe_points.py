@@ -1,4 +1,4 @@
-"""The place of a probe: a kernel function, an offset in a file, a tracepoint, or another event."""
+"""Probe points: a kernel function, an offset in a file, a tracepoint, or another event."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NO_FILE = "a user-space place is FILE:OFFSET, an offset in the file, such as /bi
 
 
 def is_file(kind: str, word: str) -> bool:
-    """True if a place of this kind is one in a file."""
+    """Return whether probe points of this kind are in files."""
     return kind == "u" or (kind in ("p", "r") and "/" in word)
 
 
 def place(kind: str, text: str, column: int, word: str) -> Place:
-    """Return the place that `word` names, which stands at `column` of `text`.  Raise `DefinitionError`."""
+    """Return the probe point that `word`, at `column` of `text`, names.  Raise `DefinitionError`."""
     if is_file(kind, word):
         return _in_file(kind, text, column, word)
     if kind == "e":
@@ -36,7 +36,7 @@ def _in_file(kind: str, text: str, column: int, word: str) -> Place:
     where = column + len(path) + 1
     body, percent, suffix = rest.partition("%")
     counter: int | None = None
-    if percent and "(" in suffix:  # the counter may stand behind the suffix, too
+    if percent and "(" in suffix:  # the counter may follow the suffix, too
         suffix, _, behind = suffix.partition("(")
         body += f"({behind}"
     if percent and suffix != RETURN[1:]:

@@ -1,4 +1,4 @@
-"""Fetch arguments as they are written for other machines, by other tools or in a hurry -> as the kernel takes them."""
+"""Fetch arguments as written for other machines, by other tools or in a hurry -> as the kernel takes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Language(Protocol):
-    """What a kernel offers: its README, and how $argN is written for it."""
+    """A kernel's language: its README, and its spelling of $argN."""
 
     @property
     def readme(self) -> str: ...
@@ -33,15 +33,15 @@ C_TYPES = {
     **dict.fromkeys(("str", "s", "cstring", "text", "chars"), "string"),
     **dict.fromkeys(("sym", "func", "function", "ksym"), "symbol"),
 }  # fmt: skip
-OLDER = {"ustring": "string", "symstr": "symbol", "char": "s8"}  # of kernels whose README doesn't have the type
+OLDER = {"ustring": "string", "symstr": "symbol", "char": "s8"}  # for kernels whose README lacks the type
 _POINTER = re.compile(r"(?:const ?)?(?:unsigned ?)?(\w+) ?\*+")
 _KERNELS = re.compile(r"(?:[sux](?:8|16|32|64)|u?string|symbol|symstr|char|b\d+@\d+/\d+|%p[dD])")
-_VALUES = {  # what stands for a value by itself
+_VALUES = {  # words that are a value by themselves
     **dict.fromkeys(("ret", "rv", "return", "retvalue", "result", "retval"), "$retval"),
     "comm": "$comm",
     "stack": "$stack",
 }
-_OWN = re.compile(r"(?:[abcd]x|[sd]i|[bsi]p|r(?:[89]|1[0-5])|flags|[c-gs]s)")  # registers as the kernel calls them
+_OWN = re.compile(r"(?:[abcd]x|[sd]i|[bsi]p|r(?:[89]|1[0-5])|flags|[c-gs]s)")  # the kernel's names of registers
 _WIDE = re.compile(r"[re]([abcd]x|[sd]i|[bsi]p)|(r\d+)[dwb]")
 _OTHERS = {"pc": "%ip", "fp": "%bp", "lr": "", "ra": ""}
 _ELSEWHERE = re.compile(r"(?:[xwa]|gpr|o|r)(\d+)")  # arm64, riscv and mips, powerpc, sparc, arm
@@ -49,7 +49,7 @@ _FIRST = {"gpr": 3}  # the number of the first argument's register, else 0
 
 
 def from_saved(argument: str) -> str:
-    """Return an argument of a system call's wrapper that reads what the caller passed, by the registers saved."""
+    """Return an argument of a system call's wrapper that reads the caller's value from the saved registers."""
     for number, register in enumerate(REGISTERS, 1):
         argument = re.sub(rf"\$arg{number}\b", register, argument)
     new = re.sub(r"%\w+", lambda match: f"+{SAVED[match[0][1:]]}(%di)" if match[0][1:] in SAVED else match[0], argument)
@@ -57,9 +57,9 @@ def from_saved(argument: str) -> str:
 
 
 def corrected(text: str, kernel: Language, parameters: Sequence[str], *, is_return: bool) -> tuple[str, list[str]]:
-    """Return the arguments of a definition as a kernel takes them, and what was corrected.
+    """Return a definition's arguments as a kernel takes them, and what was corrected.
 
-    `parameters` are the names of the function's, none where it isn't at an entry, or the kernel knows them.
+    `parameters` are the names of the function's, none unless it is at an entry, or where the kernel knows them.
     """
     argument, readme = kernel.value, kernel.readme
     reasons: list[str] = []
@@ -91,7 +91,7 @@ def corrected(text: str, kernel: Language, parameters: Sequence[str], *, is_retu
 
 
 def _joined(text: str, reasons: list[str]) -> str:
-    """Return the arguments with the blanks between them only, and nothing else between them."""
+    """Return the arguments separated by single blanks, with none inside."""
     new = re.sub(r"(?<!\S)([\"'])([^\"']*)\1(?!\S)", r"\2", text)
     if new != text:
         reasons.append("no quotes")
@@ -115,7 +115,7 @@ def _joined(text: str, reasons: list[str]) -> str:
 
 
 def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
-    """Split a value from its type, which is one of the kernel's afterwards, "" if it has none."""
+    """Split a value from its type, corrected to one of the kernel's, "" if it has none."""
     match = re.fullmatch(r"(.+?):([^:()]+)(?::\d+)?", value)
     if match is None or "=" in match[2]:
         return value, ""
@@ -144,7 +144,7 @@ def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
 
 
 def _memory(value: str, reasons: list[str]) -> str:
-    """Return a value whose memory accesses are written as the kernel has them: +OFFSET(ADDRESS)."""
+    """Return a value with memory accesses in the kernel's form: +OFFSET(ADDRESS)."""
     new = re.sub(r"^u\+(?=\d)", "+u", value)
     while re.match(r"\*[^*\s]|\*\*+[^*\s]", new):
         new = f"+0({new[1:].removeprefix('(').removesuffix(')') if new[1:2] == '(' else new[1:]})"
@@ -171,7 +171,7 @@ def _token(
     counts_from_0: bool,
     reasons: list[str],
 ) -> str:
-    """Return a register, variable or name as the kernel has it."""
+    """Return a register, variable or name in the kernel's spelling."""
     sign, name = match[1], match[2]
     low = name.lower()
     if not sign and name in parameters:
@@ -211,7 +211,7 @@ def _argument(sign: str, low: str, argument: Callable[[int], str], counts_from_0
 
 
 def _register(sign: str, low: str, argument: Callable[[int], str], is_return: bool) -> str:
-    """Return the register that is meant, "" if none is known."""
+    """Return the intended register, "" if none is known."""
     if _OWN.fullmatch(low):
         return f"%{low}" if sign or low in ("di", "si", "dx", "cx", "ax") else ""
     wide = _WIDE.fullmatch(low)
@@ -232,7 +232,7 @@ def _register(sign: str, low: str, argument: Callable[[int], str], is_return: bo
 
 
 def _followed(value: str, kind: str, reasons: list[str]) -> str:
-    """Return a value that is memory where its type is one of memory."""
+    """Return a value that reads memory if its type requires that."""
     is_text = kind.partition("[")[0] in ("string", "ustring")
     if (is_text or "[" in kind) and re.fullmatch(r"%\w+|\$arg\d+|\$retval|\$stack\d+", value):
         reasons.append("strings and arrays are read from memory")
@@ -241,7 +241,7 @@ def _followed(value: str, kind: str, reasons: list[str]) -> str:
 
 
 def _named(name: str, taken: set[str], reasons: list[str]) -> str:
-    """Return a name for an argument that the kernel takes, and no other argument has."""
+    """Return a valid name for an argument that no other argument has."""
     new = re.sub(r"\W", "_", name)
     new = f"_{new}" if new[:1].isdigit() else new
     stem, number = new, 2

@@ -1,4 +1,4 @@
-"""The options of a trace: declared once, for `Tracer.trace` and for whoever reads them."""
+"""The options of a trace: declared once, for `Tracer.trace` and all readers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Terms:
 
     @property
     def is_countable(self) -> bool:
-        """True if a hist trigger sees exactly the events that are asked for.
+        """True if a hist trigger sees exactly the requested events.
 
         It also sees those that set_event_pid and tracing_cpumask keep from the buffer, and can't end after a number of
         events.

@@ -1,4 +1,4 @@
-"""Whether there is a tracefs, and this process may use it: mounts, permissions, lockdown, containers, the build."""
+"""Whether a tracefs exists and this process may use it: mounts, permissions, lockdown, containers, the build."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
     facts = [Fact(place, found) for place, found in error.looked_at]
     if any(found == EMPTY for _, found in error.looked_at):
         yield from _empty(facts, machine)
-    elif not error.hint:  # a directory that was named
+    elif not error.hint:  # the user named a directory
         what = f"there is no tracefs at {facts[0].source}"
         yield Diagnosis(STOPS, "mount", what, tuple(facts), "kprobe doctor --tracefs local")
     elif "tracefs" in systems:
@@ -58,7 +58,7 @@ def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
 
 
 def _empty(facts: list[Fact], machine: Machine) -> Iterator[Diagnosis]:
-    """Yield why a tracefs that is mounted has no files, unless the state of lockdown is known, which tells it."""
+    """Yield why a mounted tracefs has no files, unless the known state of lockdown explains it."""
     facts = [fact for fact in facts if fact.says == EMPTY]
     if machine.text(LOCKDOWN) is not None:
         if not _locked(machine, "confidentiality"):
@@ -71,17 +71,17 @@ def _empty(facts: list[Fact], machine: Machine) -> Iterator[Diagnosis]:
 
 
 def _mount(machine: Machine) -> str:
-    """Return what mounts a tracefs: the kernel refuses that in a user namespace, and its place is in a sysfs."""
+    """Return the command that mounts a tracefs: not in a user namespace, and only where a sysfs has its directory."""
     if _is_in_user_namespace(machine):
         return ON_HOST
     rows = [line.split(" ") for line in (machine.text(MOUNTS) or "").splitlines()]
-    kinds = [row[2] for row in rows if len(row) > 2 and row[1] == "/sys"]  # what is mounted over another comes later
+    kinds = [row[2] for row in rows if len(row) > 2 and row[1] == "/sys"]  # later mounts cover earlier ones
     has_sysfs = not rows or kinds[-1:] == ["sysfs"]
     return ("" if has_sysfs else "mount -t sysfs nodev /sys; ") + f"mount -t tracefs nodev {TRACEFS}"
 
 
 def closed(error: NotPermitted, machine: Machine) -> Iterator[Diagnosis]:
-    """Yield why a tracefs that is there is closed to this process."""
+    """Yield why an existing tracefs is closed to this process."""
     facts = [Fact(error.path, os.strerror(error.errno)), *_who(machine)]
     yield Diagnosis(STOPS, "permissions", "the tracefs is closed to this process", tuple(facts), _as_root(machine))
 
@@ -91,7 +91,7 @@ def _as_root(machine: Machine) -> str:
 
 
 def of_files(facts: Facts) -> Iterator[Diagnosis]:
-    """Yield what keeps this process from reading or writing a tracefs that can be opened."""
+    """Yield what keeps this process from reading or writing an open tracefs."""
     if facts.denied:
         path, error = min(facts.denied.items())
         more = f", and {len(facts.denied) - 1} more" if len(facts.denied) > 1 else ""
@@ -112,7 +112,7 @@ def of_files(facts: Facts) -> Iterator[Diagnosis]:
 
 
 def of_machine(machine: Machine, root: str | None = None) -> Iterator[Diagnosis]:
-    """Yield lockdown, containers, and a kernel built without kprobes; `root` is its tracefs, if that is open."""
+    """Yield lockdown, containers, and a kernel built without kprobes; `root` is its open tracefs, if any."""
     if _locked(machine, "confidentiality"):
         what = "the kernel is locked down: in the state confidentiality it opens no tracefs and accepts no probe"
         yield Diagnosis(STOPS, "lockdown", what, (Fact(LOCKDOWN, machine.text(LOCKDOWN) or ""),), UNLOCK)
@@ -147,7 +147,7 @@ def _container(machine: Machine, root: str | None) -> Iterator[Diagnosis]:
         found = (Fact("/proc/self/ns/user", user), Fact("/proc/self/uid_map", _one_line(machine, "/proc/self/uid_map")))
         what = "this process is in a container's user namespace: root here isn't root of the machine"
         path = f"{root}/kprobe_events"
-        if root is not None and os.access(path, os.W_OK):  # as where root is mapped to itself
+        if root is not None and os.access(path, os.W_OK):  # root may be mapped to itself
             yield Diagnosis(NOTE, "container", f"{what}, but may write here", (*found, Fact(path, "writable")), "")
         else:
             yield Diagnosis(STOPS, "container", what, found, ON_HOST)
@@ -168,7 +168,7 @@ def _config(machine: Machine) -> Iterator[Diagnosis]:
 
 
 def config(machine: Machine) -> tuple[str, frozenset[str]]:
-    """Return where the kernel's configuration is, and its lines; none if it isn't shown."""
+    """Return the path of the kernel's configuration, and its lines; none if it isn't available."""
     release = machine.text("/proc/sys/kernel/osrelease") or ""
     for pattern in CONFIGS:
         path = pattern.format(release=release)
@@ -184,7 +184,7 @@ def config(machine: Machine) -> tuple[str, frozenset[str]]:
 
 
 def _who(machine: Machine) -> list[Fact]:
-    """Return whose process this is, and which capabilities it lacks though it is root's."""
+    """Return this process's user and, for root, the capabilities that it lacks."""
     if not machine.is_own:
         return []
     rows = dict(line.partition(":")[::2] for line in (machine.text(STATUS) or "").splitlines())

@@ -18,7 +18,7 @@ OK, STOPPED = 0, 1
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
-    """Print what is found of a tracefs and of what the words name; 1 if something stops tracing, else 0."""
+    """Print findings on a tracefs and on what the words name; 1 if something stops tracing, else 0."""
     examination = examine(tracefs, request.words)
     if request.try_for is not None:
         from kprobe.doctor.trying import try_probe

@@ -1,4 +1,4 @@
-"""How often the kernel hit a probe, whether or not a filter, pids or a switch kept the hits from being recorded.
+"""How often a probe was hit, including hits that a filter, pids or a switch kept from being recorded.
 
 Seen on 5.10, 6.12 and 7.3: kprobe_profile counts hits that a filter, set_event_pid or tracing_on keep from the buffer.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:
-    """Return the hits of a probe that is there; None if they can't be read, or aren't counted, as of f:, t: and e:."""
+    """Return an existing probe's hits; None if they can't be read, or aren't counted (f:, t: and e:)."""
     if probe.file not in FILES:
         return None
 

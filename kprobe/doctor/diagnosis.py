@@ -1,15 +1,15 @@
-"""One thing that the doctor found."""
+"""One finding of the doctor."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-STOPS = "stops"  # nothing is traced, or recorded in that place, while it is so
-NOTE = "note"  # it may surprise, or takes some events away
+STOPS = "stops"  # nothing is traced, or recorded in that instance, until it is changed
+NOTE = "note"  # it may surprise, or costs some events
 
 
 class Fact(NamedTuple):
-    """What a finding rests on: a file or another source, and what it says."""
+    """The evidence of a finding: a file or another source, and what it says."""
 
     source: str
     says: str
@@ -19,7 +19,7 @@ class Fact(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """`check` names what was looked at, `what` is one line, `helps` the command that changes it ("" if none does)."""
+    """`check` names what was examined, `what` is one line, `helps` the command that changes it ("" if none does)."""
 
     level: str
     check: str

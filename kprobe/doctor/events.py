@@ -30,7 +30,7 @@ def overview(facts: Facts) -> tuple[DynamicEvent, ...]:
 
 
 def of_events(facts: Facts, events: tuple[DynamicEvent, ...]) -> Iterator[Diagnosis]:
-    """Yield what is found of dynamic events, whoever made them."""
+    """Yield findings about all dynamic events."""
     armed = _armed(facts)
     modules = _modules(facts)
     something = max((event.hits or 0 for event in events), default=0)
@@ -62,7 +62,7 @@ def of_events(facts: Facts, events: tuple[DynamicEvent, ...]) -> Iterator[Diagno
 
 
 def of_function(facts: Facts, events: tuple[DynamicEvent, ...], symbol: str) -> Iterator[Diagnosis]:
-    """Yield what is found of events that stand on a function, and aren't enabled."""
+    """Yield the events on a function that aren't enabled."""
     for event in events:
         place = Line(event.definition).place.rpartition(":")[2].partition("+")[0]
         if place == symbol and event.definition[:1] in KINDS and not event.enabled and event.owner == OTHER:
@@ -90,7 +90,7 @@ def _held_back(facts: Facts, event: DynamicEvent) -> Iterator[Diagnosis]:
 
 
 def _armed(facts: Facts) -> dict[tuple[str, int], str]:
-    """Return rows of kprobes/list by symbol and offset; of several the one that is armed."""
+    """Return rows of kprobes/list by symbol and offset; of several, the armed one."""
     rows: dict[tuple[str, int], str] = {}
     for row in (facts.machine.text(LIST) or "").splitlines():
         found = ROW.match(row)
@@ -107,7 +107,7 @@ def _modules(facts: Facts) -> set[str] | None:
 
 
 def _row(armed: dict[tuple[str, int], str], place: str) -> str:
-    """Return the row of kprobes/list for a place, "" if there is none; a probe at the entry stands after an endbr."""
+    """Return the row of kprobes/list for a probe point, "" if none; a probe at the entry sits after an endbr."""
     symbol, _, text = place.rpartition(":")[2].partition("+")
     offset = int(text) if text.isdigit() else 0
     return armed.get((symbol, offset), "") or ("" if offset else armed.get((symbol, ENDBR), ""))

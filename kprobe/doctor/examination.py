@@ -30,9 +30,9 @@ OUTSIDE = "what is outside of the tracefs: lockdown, switches of kprobes and ftr
 
 
 class Examination:
-    """What was found, what stops tracing first; `unknown` says what could not be looked at.
+    """The findings, those that stop tracing first; `unknown` says what could not be examined.
 
-    `probes` are those that were asked about.
+    `probes` are those that the user asked about.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Examination:
 
     @property
     def stops(self) -> bool:
-        """True if something was found that stops tracing."""
+        """True if a finding stops tracing."""
         return any(finding.level == STOPS for finding in self.findings)
 
 
 def examine(
     tracefs: Tracefs, words: Sequence[str] = (), machine: Machine | None = None, proc: str = PROC
 ) -> Examination:
-    """Examine a tracefs and what `words` name: definitions or functions.  It is read, and nothing is written.
+    """Examine a tracefs and what `words` name: definitions or functions.  Nothing is written.
 
-    Raise `DefinitionError` for a word that is neither.
+    Raise `DefinitionError` for any other word.
     """
     probes = check_words(tuple(words))
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)

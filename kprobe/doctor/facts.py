@@ -20,7 +20,7 @@ DEBUGFS = "/sys/kernel/debug"
 class Facts:
     """A tracefs and its machine, to be read and never written.
 
-    `denied` has, by path, the errors of files that are there and can't be read.
+    `denied` has, by path, the errors of existing files that can't be read.
     """
 
     def __init__(self, tracefs: Tracefs, machine: Machine) -> None:
@@ -30,7 +30,7 @@ class Facts:
         self._texts: dict[str, str | None] = {}
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without the white space around it; None if it isn't there or can't be read."""
+        """Return a file's text, stripped; None if it doesn't exist or can't be read."""
         if path not in self._texts:
             self._texts[path] = self._text(path)
         return self._texts[path]
@@ -48,7 +48,7 @@ class Facts:
         return ["", *(f"{ROOM}/{name}/" for name in self.names(ROOM))]
 
     def typed(self, path: str) -> str:
-        """Return a path of the tracefs as one types it on the traced machine."""
+        """Return a path of the tracefs, as typed on the traced machine."""
         return full(self.tracefs, path)
 
     def _text(self, path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Functions that the user named: whether each can be probed, is what it seems, and is called."""
+"""Functions that the user named: whether each can be probed, does what its name says, and is called."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 REGISTERS = re.compile(r"\$arg1\b|%di\b")  # a wrapper's only argument, a pointer to pt_regs
 OTHERS = re.compile(r"\$arg(?!1\b)|%(si|dx|cx|r8|r9)\b")
 TWINS = (".isra.", ".constprop.", ".part.", ".llvm.")
-TRACEITER = "__traceiter_"  # begins the name of a function that each tracepoint has; seen on 6.12
+TRACEITER = "__traceiter_"  # the prefix of each tracepoint's function; seen on 6.12
 ON_FUNCTIONS = "prf"  # kinds of probes
 KALLSYMS = "/proc/kallsyms"
 
 
 def no_tracepoint(name: str) -> str:
-    """Say that there is no tracepoint of that name, which kernels from 6.12 on wait for."""
+    """Report a missing tracepoint, which kernels from 6.12 on wait for."""
     return f"there is no tracepoint {name} now: it has another name, or its module isn't loaded"
 
 
@@ -43,7 +43,7 @@ def probe_of(word: str) -> Probe:
 
 
 def misread_argument(probe: Probe) -> str:
-    """Return the argument that takes a wrapper's arguments for those of the system call; "" if none does."""
+    """Return the argument that mistakes a wrapper's argument for the system call's; "" if none does."""
     if probe.is_return or not probe.place.symbol.startswith(WRAPPERS):
         return ""
     return next(filter(_is_misread, probe.args), "")
@@ -59,7 +59,7 @@ def _is_misread(argument: str) -> bool:
 
 
 class Functions:
-    """The functions of the traced kernel, as far as words need them."""
+    """Findings about functions of the traced kernel."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -69,7 +69,7 @@ class Functions:
         self.notes = self._list.notes
 
     def of_probe(self, probe: Probe) -> Iterator[Diagnosis]:
-        """Yield what is found of a probe's function or event; nothing if it stands elsewhere."""
+        """Yield findings about a probe's function or event; nothing for other probe points."""
         place = probe.place
         if probe.kind == "e":
             yield from self._of_event(place.symbol)
@@ -140,7 +140,7 @@ class Functions:
         yield Diagnosis(STOPS, "function", what, tuple(facts), helps)
 
     def _elsewhere(self, probe: Probe, name: str) -> Iterator[Diagnosis]:
-        """Yield that calls go another way, or that arguments aren't where they seem."""
+        """Yield that calls bypass the function, or that arguments aren't where they seem."""
         more = [other for other in self._names if other.startswith(f"{name}.")]
         twins = sorted(other for other in more if other.startswith(TWINS, len(name)))
         if twins:
@@ -160,7 +160,7 @@ class Functions:
         yield from self._never(probe)
 
     def _never(self, probe: Probe) -> Iterator[Diagnosis]:
-        """Yield that this machine is known never to do what hits the probe."""
+        """Yield that this machine is known never to hit the probe."""
         reason = never(self._facts.tracefs, probe)
         if reason:
             what = f"{probe.place.symbol} is never {'called' if probe.kind in ON_FUNCTIONS else 'fired'} here"
@@ -181,14 +181,14 @@ class Functions:
 
 
 def never(tracefs: Tracefs, probe: Probe) -> str:
-    """Say that the machine is known never to do what hits a probe; "" if it does, or that isn't known."""
+    """Say why the machine is known never to hit a probe; "" if it does, or that is unknown."""
     offers = Capabilities(tracefs)
     ask = offers.never_calls if probe.kind in ON_FUNCTIONS else offers.never_fires if probe.kind in ("t", "e") else None
     return ask(probe.place.symbol) if ask is not None and probe.place.symbol else ""
 
 
 def check_words(words: tuple[str, ...]) -> list[Probe]:
-    """Return the probes that words mean.  Raise `DefinitionError` for the first that can't be one."""
+    """Return the probes that words mean.  Raise `DefinitionError` for the first word that can't mean one."""
     probes = []
     for word in words:
         probe = probe_of(word)
@@ -203,5 +203,5 @@ def _word(name: str) -> str:
 
 
 def _stem(name: str) -> str:
-    """Return what of a name other kernels may have, too."""
+    """Return the part of a name that other kernels may have, too."""
     return next((name.removeprefix(start) for start in WRAPPERS if name.startswith(start)), name.strip("_"))

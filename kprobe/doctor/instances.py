@@ -12,13 +12,13 @@ from kprobe.undo.instance import ROOM
 from kprobe.undo.owners import read_session
 
 SMALL = 64  # KiB for each CPU; kernels begin with 1,408
-GROWN = 8  # times larger is what is advised
-SHOWN = 3  # names of a longer list
-BITS = 32  # of a mask's words between commas
+GROWN = 8  # the advised size, as a factor
+SHOWN = 3  # names that are shown of a longer list
+BITS = 32  # CPUs in a mask's word between commas
 
 
 def of_instances(facts: Facts) -> Iterator[Diagnosis]:
-    """Yield what is found of the top level and of all instances but those of kprobe's sessions."""
+    """Yield findings about the top level and all instances, except those of kprobe's sessions."""
     for prefix in facts.prefixes():
         if prefix and read_session(prefix.split("/")[1]) is not None:
             continue
@@ -29,7 +29,7 @@ def of_instances(facts: Facts) -> Iterator[Diagnosis]:
 
 
 def name_of(prefix: str) -> str:
-    """Return what is said of a prefix: "the top level", "instances/NAME"."""
+    """Return the name of a prefix in messages: "the top level", "instances/NAME"."""
     return f"the {TOP}" if not prefix else prefix.rstrip("/")
 
 
@@ -58,7 +58,7 @@ def recording(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
 
 
 def recorded(facts: Facts, prefix: str) -> int:
-    """Return how many events an instance recorded, whether or not they were read or overwritten since."""
+    """Return how many events an instance recorded, including those read or overwritten since."""
     return sum(_stats(facts, prefix).get(key, 0) for key in ("entries", "overrun", "read events"))
 
 
@@ -79,7 +79,7 @@ def _pids(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
 
 
 def _is_gone(facts: Facts, tid: int) -> bool:
-    """True if the traced machine is known to have no such thread; in a container other pids are seen."""
+    """True if the traced machine is known to have no such thread; a container shows other pids."""
     inside = facts.machine.link("/proc/self/ns/pid") not in ("", FIRST_PID_NAMESPACE)
     return facts.machine.is_known and not inside and facts.machine.text(f"/proc/{tid}/stat") is None
 
@@ -115,7 +115,7 @@ def _stats(facts: Facts, prefix: str) -> dict[str, int]:
 
 
 def _uses(facts: Facts, prefix: str) -> Iterator[Diagnosis]:
-    """Yield what others switched on in an instance."""
+    """Yield tracers and events that others enabled in an instance."""
     tracer = facts.text(f"{prefix}current_tracer")
     if tracer not in (None, "", "nop"):
         path = facts.typed(f"{prefix}current_tracer")
@@ -138,7 +138,7 @@ def _mask(text: str | None) -> int | None:
 
 
 def _all(cpus: list[int]) -> str:
-    """Return the mask of these CPUs as the kernel reads it."""
+    """Return the mask of these CPUs in the kernel's format."""
     bits, words = sum(1 << cpu for cpu in cpus), []
     while bits:
         words.append(bits & ((1 << BITS) - 1))

@@ -17,13 +17,13 @@ FTRACE = "/proc/sys/kernel/ftrace_enabled"
 
 
 def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
-    """Yield what is against all kprobes."""
+    """Yield what prevents all kprobes."""
     if not facts.tracefs.exists(PATH) and not facts.tracefs.exists(EVENTS):
         fact = Fact(facts.typed(EVENTS), "there is no such directory")
         yield Diagnosis(STOPS, "mount", "this isn't a tracefs", (fact,), "kprobe doctor --tracefs local")
         return
     if not facts.tracefs.exists(PATH):
-        if not config(facts.machine)[1]:  # else that tells it
+        if not config(facts.machine)[1]:  # otherwise the configuration tells it
             what = "this kernel has no kprobe events: built without CONFIG_KPROBE_EVENTS"
             yield Diagnosis(STOPS, "kernel", what, (Fact(facts.typed(PATH), "there is no such file"),), NO_KERNEL)
         return
@@ -39,7 +39,7 @@ def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
 
 
 def switched_off(facts: Facts) -> Iterator[Diagnosis]:
-    """Yield the switches by which no probe is hit, though it can be added and enabled.
+    """Yield the switches that keep probes from being hit, though they can be added and enabled.
 
     Seen on 5.10, 6.1 and 6.12: with ftrace_enabled 0 a probe at an entry or a return is never hit (7.3 refuses the 0).
     """

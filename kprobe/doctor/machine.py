@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Machine:
     """Files of the traced machine by their absolute paths; this machine's are below `top`.
 
-    Without a way to ask (`is_known` is False) every method answers that nothing is known.  `is_own`: the process that
-    asks is one of that machine, so that /proc/self is about it.
+    Without access (`is_known` is False) every method returns that nothing is known.  `is_own`: this process runs on
+    that machine, so /proc/self describes it.
     """
 
     def __init__(self, read: Callable[[str], bytes] | None = None, top: str | None = None) -> None:
@@ -30,9 +30,9 @@ class Machine:
         self.is_known = read is not None or top is not None
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without the white space around it; None if it isn't there or can't be read.
+        """Return a file's text, stripped; None if it doesn't exist or can't be read.
 
-        What can't be read, though it is there, is remembered in `unread`.
+        Existing files that can't be read are noted in `unread`.
         """
         data = self.data(path)
         return None if data is None else data.decode(errors="replace").strip()
@@ -50,14 +50,14 @@ class Machine:
             return None
 
     def link(self, path: str) -> str:
-        """Return what a symbolic link says; "" if that isn't known."""
+        """Return the target of a symbolic link; "" if unknown."""
         try:
             return "" if self._top is None else os.readlink(self._top + path)
         except OSError:
             return ""
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory; [] if they aren't known."""
+        """Return the names in a directory; [] if unknown."""
         try:
             return [] if self._top is None else os.listdir(self._top + path)
         except OSError:
@@ -67,7 +67,7 @@ class Machine:
 def machine_of(tracefs: Tracefs | None) -> Machine:
     """Return the machine of a tracefs; without one, this machine.
 
-    A tracefs that is mounted here tells of this machine only if it is the kernel's own.
+    A tracefs that is mounted here belongs to this machine only if the kernel serves it.
     """
     if tracefs is None:
         return Machine(top="")

@@ -17,10 +17,10 @@ PIPES = ("trace_pipe", "trace_pipe_raw")
 
 
 def of_others(facts: Facts, proc: str = PROC) -> Iterator[Diagnosis]:
-    """Yield sessions, and readers of what isn't a session's."""
+    """Yield sessions, and other readers of trace_pipe."""
     try:
         sessions = leftovers.find(facts.tracefs, proc)
-    except (KprobeError, OSError):  # what can't be read is told elsewhere
+    except (KprobeError, OSError):  # unreadable files are reported elsewhere
         sessions = []
     for session in sessions:
         path = facts.typed(session.directory or PATH)

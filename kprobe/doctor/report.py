@@ -7,7 +7,7 @@ from kprobe.doctor.examination import Examination
 
 
 def text(examination: Examination) -> str:
-    """Return it as text: for each finding what it is, the facts and what helps; then what couldn't be looked at."""
+    """Return it as text: each finding with its facts and its remedy; then what couldn't be examined."""
     lines = [line for finding in examination.findings for line in _lines(finding)]
     return "".join(f"{line}\n" for line in (*lines, *_summary(examination)))
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
 
-NAMED = 3  # functions of many
+NAMED = 3  # functions that a message names
 
 
 def explain(trace: Trace, seconds: float, machine: Machine | None = None, proc: str = PROC) -> str:
-    """Return a sentence on why this trace has had nothing in so many seconds: the likeliest cause that can be seen.
+    """Return a sentence on why this trace has been silent for some seconds: the likeliest visible cause.
 
-    It is "" if events were recorded after all, as where a view keeps them to the end.
+    It is "" if events were recorded after all: a view may keep them to the end.
     """
     tracefs = trace.tracefs
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
@@ -42,7 +42,7 @@ def explain(trace: Trace, seconds: float, machine: Machine | None = None, proc: 
 
 
 def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
-    """Yield what can be seen, the surest first."""
+    """Yield the visible causes, the surest first."""
     gone = _gone(trace, proc)
     if gone:
         yield gone
@@ -79,7 +79,7 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
 
 
 def _gone(trace: Trace, proc: str) -> str:
-    """Say that the process or thread that is traced is gone; "" if it is there, or none was named."""
+    """Say that the traced process or thread is gone; "" if it exists, or none was named."""
     try:
         if trace.terms.pid is not None and not trace.terms.follow:
             threads(trace.tracefs, trace.terms.pid, proc)
@@ -93,13 +93,13 @@ def _gone(trace: Trace, proc: str) -> str:
 
 
 def _recording(trace: Trace, facts: Facts) -> list[Diagnosis]:
-    """Return why its place records nothing, or not on all CPUs, unless the trace itself picks them."""
+    """Return why its instance records nothing, or not on all CPUs, unless the trace itself picks them."""
     wanted = "" if trace.terms.cpus is None else "tracing_cpumask"
     return [finding for finding in recording(facts, trace.instance.prefix) if finding.check != wanted]
 
 
 def _held_back(trace: Trace, probes: list[Probe], hits: int, source: str = "kprobe_profile") -> str:
-    """Say what keeps hits, which the kernel counts, from being recorded; "" if they may have been, among others'."""
+    """Say what keeps counted hits from being recorded; "" if they may have been, among others'."""
     terms = trace.terms
     name = _names(probes)
     only = _only(terms)
@@ -123,7 +123,7 @@ def _held_back(trace: Trace, probes: list[Probe], hits: int, source: str = "kpro
 
 
 def _only(terms: Terms) -> str:
-    """Return what the hits of a trace are restricted to, other than by its filter: "by process 2 on CPU 1"."""
+    """Return a trace's restrictions besides its filter: "by process 2 on CPU 1"."""
     process = [] if terms.pid is None else [f"by process {terms.pid}"]
     thread = [] if terms.tid is None else [f"by thread {terms.tid}"]
     cpus = [f"CPU{'s' * (len(terms.cpus) > 1)} {', '.join(map(str, terms.cpus))}"] if terms.cpus else []
@@ -131,7 +131,7 @@ def _only(terms: Terms) -> str:
 
 
 def _known(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
-    """Say that the machine is known never to do what hits any of the probes; "" if it does, or that isn't known."""
+    """Say why the machine is known never to hit any of the probes; "" if it does, or that is unknown."""
     reasons = [never(tracefs, probe) for probe in probes]
     if not all(reasons):
         return ""
@@ -139,7 +139,7 @@ def _known(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
 
 
 def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
-    """Say that the kernel counted no hit, and why that may be."""
+    """Say that the kernel counted no hit, and suggest why."""
     symbols = [probe.place.symbol for probe in probes]
     if all(probe.is_return for probe in probes):
         return f"no call of {_names(probes)} that began since has returned: p: shows the calls{_doctor(probes)}"

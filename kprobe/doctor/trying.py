@@ -1,4 +1,4 @@
-"""Whether a function is called at all, found out by probing it for a while: `kprobe doctor --try SECS`."""
+"""Tests whether a function is called, by probing it for a while: `kprobe doctor --try SECS`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def try_probe(
     tracefs: Tracefs, probe: Probe, seconds: float, begin: Callable[[Trace], None] = lambda trace: None
 ) -> Iterator[Diagnosis]:
-    """Trace a probe that long, take it back, and yield that it can't be placed or isn't hit.
+    """Trace a probe for some seconds, remove it, and yield that the kernel refuses it or that it isn't hit.
 
-    `begin` is given the trace before it starts.  Raise `UndoFailed` if something of it is left behind.
+    `begin` gets the trace before it starts.  Raise `UndoFailed` if something is left behind.
     """
     play = Capabilities(tracefs).play
     trace = Tracer(tracefs).trace(probe, duration=seconds)

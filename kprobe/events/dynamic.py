@@ -33,8 +33,8 @@ class DynamicEvent:
 
     `event` is its directory below events/, `owner` ALIVE or DEAD if a session of kprobe made it, of process `pid`,
     which `process` describes; OTHER if somebody else did, UNKNOWN if that can't be seen.  `keeps` says what a marker
-    keeps for its session, "" of any other event.  `enabled` are the places: TOP and instances/NAME.  `hits` and
-    `missed` are None where the kernel doesn't count them, or they can't be read.
+    keeps for its session, "" for any other event.  `enabled` lists TOP and instances/NAME.  `hits` and `missed` are
+    None where the kernel doesn't count them, or they can't be read.
     """
 
     __slots__ = ("definition", "enabled", "event", "hits", "keeps", "missed", "owner", "pid", "process")
@@ -92,12 +92,12 @@ class Overview:
         return lines + self._synthetic() if data is None else read_lines(data.replace(b"\t", b" "))
 
     def _synthetic(self) -> list[Line]:
-        """Return the synthetic events as dynamic_events shows them, of a kernel that has no such file."""
+        """Return the synthetic events in the form of dynamic_events, for a kernel without that file."""
         data = self._read(SYNTHETIC) or b""
         return [Line(f"s:synthetic/{line.text}") for line in read_lines(data.replace(b"\t", b" "))]
 
     def _prefixes(self) -> list[str]:
-        """Return the prefixes of the places where an event can be enabled."""
+        """Return the prefixes of the top level and of all instances."""
         try:
             return ["", *(f"{ROOM}/{name}/" for name in sorted(self._tracefs.listdir(ROOM)))]
         except OSError as error:
@@ -132,7 +132,7 @@ class Overview:
         return data is not None and data[:1] == b"1"
 
     def _read(self, path: str) -> bytes | None:
-        """Return a file, or None if it can't be read, which is remembered unless it isn't there."""
+        """Return a file, or None if it can't be read, which is noted unless it doesn't exist."""
         try:
             return self._tracefs.read(path)
         except OSError as error:
@@ -142,7 +142,7 @@ class Overview:
 
 
 def _marked(lines: list[Line]) -> dict[str, str]:
-    """Return events in groups that users named, each with the marker that tells which session made it."""
+    """Return events in groups that users named, each with the marker that names its session."""
     found = {}
     for marker in map(markers.parse, lines):
         if marker is not None and marker.definition:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def event_format(tracefs: Tracefs, owner: Owner, probe: Probe) -> bytes:
-    """Return the `format` file of the probe's event, which is added for that long only; of a pattern, the first's."""
+    """Return the `format` file of the probe's event, added only to read it; for a pattern, of the first probe."""
     undo = Undo()
     if probe.place.is_pattern:
         probe = expand(tracefs, probe).probes[0]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kprobe.undo.instance import Instance
     from kprobe.undo.undo import Step, Undo
 
-SIZE = 16384  # entries of a table; the kernel makes room for all of them at once, so not its limit of 131072
+SIZE = 16384  # entries of a table; the kernel allocates all of them at once, so not its limit of 131072
 SMALL = 128  # the fewest that it takes, of which one is enough to see that an event was hit
-KEYS = {"pid": "common_pid", "cpu": "common_cpu"}  # what isn't a field of the event
+KEYS = {"pid": "common_pid", "cpu": "common_cpu"}  # keys that aren't fields of the event
 _ENTRY = re.compile(rb"^\{ \w+: +([0-9]+) \} hitcount: +([0-9]+)$", re.M)
 _DROPPED = re.compile(rb"^ +Dropped: ([0-9]+)$", re.M)
 _BITS = 64
@@ -26,7 +26,7 @@ _BITS = 64
 def count(
     tracefs: Tracefs, undo: Undo, instance: Instance, probes: tuple[Probe, ...], terms: Terms
 ) -> HistTriggers | None:
-    """Have the kernel count the events as `terms` ask for; None if they don't, or it can't."""
+    """Have the kernel count the events if `terms` ask for it; None if they don't, or it can't."""
     if not terms.is_countable or (len(probes) > 1 and terms.filter):
         return None
     triggers = HistTriggers(tracefs, undo, instance, terms.count)
@@ -36,8 +36,8 @@ def count(
 def count_hits(tracefs: Tracefs, undo: Undo, instance: Instance, probes: tuple[Probe, ...]) -> HistTriggers | None:
     """Have the kernel count how often events are hit from now on; None if it can't.
 
-    A trigger without a filter counts what the event's filter and picked pids keep from the buffer.  Source: guests of
-    6.1, 6.12 and 7.2 (tests/conformance/test_doctor.py).
+    A trigger without a filter also counts hits that the event's filter and set_event_pid keep from the buffer.  Source:
+    guests of 6.1, 6.12 and 7.2 (tests/conformance/test_doctor.py).
     """
     triggers = HistTriggers(tracefs, undo, instance, "pid", size=SMALL)
     try:
@@ -55,7 +55,7 @@ class HistTriggers:
         self._undo = undo
         self._instance = instance
         self._by = by
-        self._signed: dict[str, bool] = {}  # event -> whether its key is
+        self._signed: dict[str, bool] = {}  # event -> whether its key is signed
         self._final: list[tuple[str, dict[int, int], int]] | None = None  # when it was over
 
     def set(self, probes: tuple[Probe, ...], filter: str) -> bool:
@@ -77,7 +77,7 @@ class HistTriggers:
             try:
                 line = text + (f" if {filter}" if filter else "")
                 self._tracefs.write(path, line.encode(errors="surrogateescape") + b"\n")
-            except OSError:  # of a kernel without them, or of a key that it doesn't take: events tell as well
+            except OSError:  # the kernel has no triggers, or refuses the key: events do as well
                 self._undo.drop(step)
                 for done in reversed(steps):
                     self._undo.now(done)
@@ -86,9 +86,9 @@ class HistTriggers:
         return True
 
     def counted(self, probes: tuple[Probe, ...], *, is_over: bool) -> list[tuple[str, dict[int, int], int]]:
-        """Return of each event its name, how often each number came, and how many events had no room in the table.
+        """Return for each event its name, the count of each number, and how many events had no room in the table.
 
-        Once the trace `is_over` it is what was found then: the kernel counts on until the triggers are removed.
+        Once the trace `is_over`, the counts stay: the kernel counts on until the triggers are removed.
         """
         if self._final is not None:
             return self._final
@@ -108,12 +108,12 @@ class HistTriggers:
         return tables
 
     def hits(self, probes: tuple[Probe, ...]) -> int:
-        """Return how often these events were hit, whatever a filter or picked pids keep from the buffer."""
+        """Return how often these events were hit, including hits that a filter or set_event_pid dropped."""
         counted = self.counted(probes, is_over=False)
         return sum(sum(numbers.values()) + dropped for _, numbers, dropped in counted)
 
     def _key(self, probe: Probe) -> str:
-        """Return the key in the kernel's words; "" if its table couldn't say what the records do."""
+        """Return the key in the kernel's words; "" if its table would say less than the records."""
         text = self._tracefs.read(f"events/{probe.event}/format").decode(errors="surrogateescape")
         try:
             form = parse_format(text)
@@ -122,7 +122,7 @@ class HistTriggers:
         for name, kind, length, _, size, is_signed in form.fields:
             if name == self._by and length is None and not name.startswith("__"):
                 is_number = "[" not in kind and "char *" not in kind and size in (1, 2, 4, 8)
-                # of a symbol or a character the record says more than its number
+                # the record shows a symbol or a character, the table only its number
                 is_plain = re.search(rf"\b{name}=(0x)?%L?[a-z]*[dux]\b", form.print_fmt) is not None
                 self._signed[probe.name] = is_signed
                 return name if is_number and is_plain else ""

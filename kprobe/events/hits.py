@@ -15,7 +15,7 @@ TRIES = 3
 
 
 class Hits:
-    """What a profile says of a probe; `missed` is None for a uprobe, whose profile doesn't count misses."""
+    """A probe's counts in a profile; `missed` is None for a uprobe, whose profile doesn't count misses."""
 
     __slots__ = ("count", "missed")
 
@@ -25,10 +25,10 @@ class Hits:
 
 
 def profiled(read: Callable[[str], bytes | None], file: str) -> tuple[list[Line], list[Hits] | None]:
-    """Return the lines of kprobe_events or uprobe_events, and what the profile says of each.
+    """Return the lines of kprobe_events or uprobe_events, each with its counts.
 
-    `read` gives None for a file that can't be read.  Without a profile, or if that shows other probes than the list
-    however often both are read, there is None in place of it.
+    `read` returns None for a file that can't be read.  The counts are None without a profile, or if it keeps showing
+    other probes than the list.
     """
     lines: list[Line] = []
     for _ in range(TRIES):
@@ -46,7 +46,7 @@ def profiled(read: Callable[[str], bytes | None], file: str) -> tuple[list[Line]
 
 
 def _row(text: str, file: str) -> tuple[str, Hits] | None:
-    """Return name and counts of a row; None for one that isn't understood."""
+    """Return name and counts of a row; None if it isn't understood."""
     words = text.split()
     if file == "kprobe_events":
         if len(words) == 3 and words[1].isdigit() and words[2].isdigit():

@@ -1,4 +1,4 @@
-"""From the kernel's errno to an error that explains itself."""
+"""The kernel's errno -> an error that explains itself."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FILTER_HINTS = {
     "Invalid operator": "numbers have == != < <= > >= &, strings have == != ~",
     "Invalid value (did you forget quotes)?": 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"',
 }
-# The kernel's sentence is surer than the errno: 6.12 answers EINVAL where 6.1 has an errno for each.
+# The kernel's message is more reliable than the errno: 6.12 returns EINVAL where 6.1 has an errno for each.
 BY_SENTENCE = {
     "Invalid probed address or symbol": UnknownSymbol,
     "The symbol is not unique": AmbiguousSymbol,
     "Probe point is not an instruction boundary": NotABoundary,
 }
 NO_VARIABLE = "Invalid $-variable specified"
-NOT_INSERTED = "Could not insert probe(-22)"  # of a place, before 3.1
+NOT_INSERTED = "Could not insert probe(-22)"  # of a probe point, before 3.1
 NO_BOUNDARY = " is not an instruction boundary."
 BY_ERRNO = {
     errno.EADDRNOTAVAIL: AmbiguousSymbol,
@@ -67,7 +67,7 @@ HINTS = {
 
 
 def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, messages: KernelMessages) -> KprobeError:
-    """Return the error for a refused line of kprobe_events; `messages` has what the kernel said since."""
+    """Return the error for a refused line of kprobe_events; `messages` has the kernel's messages since."""
     number = error.errno or errno.EIO
     if number in DENIED:
         return denied(tracefs, path, error)
@@ -77,14 +77,14 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, mes
     says = entry.text if entry else ""
     shown, column = (entry.command, entry.column) if entry else ("", None)
     command = written
-    if read_session(probe.group) is not None:  # the user sees his own words: the group is none of them
+    if read_session(probe.group) is not None:  # show the user's words, without the group
         command, before = str(probe.in_default_group()), f"{probe.group}/"
         at = shown.find(before)
         if at >= 0:
             shown = shown.replace(before, "", 1)
             column = column if column is None or column <= at else max(at, column - len(before))
     kind = BY_SENTENCE.get(says) or BY_ERRNO.get(number)
-    if any(line.endswith(NO_BOUNDARY) for line in printed):  # EINVAL for the rest, before Linux 5.0
+    if any(line.endswith(NO_BOUNDARY) for line in printed):  # EINVAL for all others, before Linux 5.0
         kind = NotABoundary
     if kind is None:
         kind = UnknownSymbol if number == errno.ENOENT and not says else Refused
@@ -107,7 +107,7 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, mes
 
 
 def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
-    """Return what is wrong with a line of which an old kernel says little or nothing; "" if nothing is seen."""
+    """Return what is wrong with a line if an old kernel says little or nothing; "" if unknown."""
     hint = dialect.unsaid(probe.args, printed)
     place = probe.place
     if place.returns and probe.kind == "p" and not place.path and "%return" not in dialect.readme(tracefs):
@@ -131,7 +131,7 @@ def _group_hint(tracefs: Tracefs, probe: Probe) -> str:
 
 
 def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
-    """Return the line that may be meant, after what was wrong; "" if none is known."""
+    """Return the line that may be meant, after the mistake; "" if none is known."""
     if kind in (AlreadyExists, AmbiguousSymbol, NotABoundary) or probe.kind not in ("p", "r"):
         return ""
     from kprobe.kernel.corrections import KernelLanguage, corrections
@@ -146,7 +146,7 @@ def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> st
 
 
 def _hint(tracefs: Tracefs, probe: Probe, says: str) -> str:
-    """Return what the kernel's sentence means; of the variables of an event probe, which are fields, what they are."""
+    """Return the meaning of the kernel's message; for variables of an event probe, the event's fields."""
     if says != NO_VARIABLE or probe.kind != "e":
         return HINTS.get(says, "")
     from kprobe_text.text.format import parse_format
@@ -185,7 +185,7 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
 
 
 def of_tracepoint(probe: Probe) -> str:
-    """Return how a tracepoint is named that was given with the group of its own event; "" of other probes."""
+    """Return how to name a tracepoint that was given with its event's group; "" for other probes."""
     if probe.kind != "t" or not probe.has_own_group:
         return ""
     if probe.group == "syscalls":
@@ -230,7 +230,7 @@ def _types(tracefs: Tracefs) -> str:
 
 
 def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> KprobeError:
-    """Return the error for a refused filter, with what the filter file now says about it and the event's fields."""
+    """Return the error for a refused filter, with the filter file's message and the event's fields."""
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EROFS):
         return denied(tracefs, path, error)
@@ -270,7 +270,7 @@ def _fields(tracefs: Tracefs, event: str) -> str:
 
 
 def words(tracefs: Tracefs, path: str, command: str) -> str:
-    """Return what the kernel says of a command that it refused, with its caret; "" if nothing."""
+    """Return the kernel's message about a refused command, with its caret; "" if there is none."""
     entry = explain(b"", read_log(tracefs), command)
     if entry is not None:
         return f"{entry.source}: error: {entry.text}\n{caret(entry.command, entry.column, '  Command: ')}"

@@ -32,8 +32,8 @@ class Registration:
     """A probe of ours in its file.
 
     `line` is how the kernel shows it, None until it was read back; `is_written` is set once the kernel took it.
-    `joined` are the lines of others that were seen to feed the same event, `siblings` the events of the session, which
-    go together where the kernel can only remove all.
+    `joined` are lines of others that feed the same event, `siblings` the events of the session, which are removed
+    together where the kernel can only remove all.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class Registration:
         )
 
     def verify(self) -> None:
-        """Read back what the event holds: our probe, and no other.
+        """Check that the event holds our probe, and no other.
 
-        Raise `AlreadyExists` if there is another, whose hits would come as ours.  To take ours back is the undo's.
+        Raise `AlreadyExists` if there is another, whose hits would look like ours.  The undo removes ours.
         """
         lines = self._lines()
         ours = self._ours(lines)
@@ -71,7 +71,7 @@ class Registration:
             raise Unsupported(f"event {self._probe.event}", f"{self._probe} is not in {self._probe.file}")
 
     def is_left(self) -> bool:
-        """True if our probe is still there, under whatever name.  Raise `OSError`."""
+        """Return whether our probe still exists, under any name.  Raise `OSError`."""
         lines = self._lines()
         return bool(self._ours(lines) or self.renamed()) or self._is_among(lines)
 
@@ -96,9 +96,9 @@ class Registration:
         self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
     def _clear(self, event: str) -> None:
-        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`.
+        """Remove our probes from a kernel that can only remove all, if nobody else has any.  Raise `OSError`.
 
-        `event` is that of the probe.
+        `event` is the probe's.
         """
         ours = {event, *self._siblings}
         others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event not in ours]
@@ -113,7 +113,7 @@ class Registration:
         self._tracefs.write(self._probe.file, b"\n", truncate=True)
 
     def renamed(self) -> list[Line]:
-        """Return the lines of ours under a name that the kernel made: before Linux 4.12, of `r10:name`.
+        """Return our lines under a name that the kernel made: before Linux 4.12, from `r10:name`.
 
         That kernel's README doesn't have r[maxactive].
         """
@@ -136,7 +136,7 @@ class Registration:
         return command
 
     def _is_among(self, lines: list[Line]) -> bool:
-        """True if one of the lines must be ours, shown in a way that isn't known here: nothing can have replaced it."""
+        """True if a line must be ours, in an unknown form: nothing can have replaced it."""
         return self.line is None and self.is_written and bool(lines) and APPENDS in readme(self._tracefs)
 
     def _lines(self) -> list[Line]:
@@ -150,13 +150,13 @@ class Registration:
 def add_probe(
     tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], None] | None = None, siblings: Collection[str] = ()
 ) -> Registration:
-    """Append the probe to its file, with the undo that removes it, and read back what that made.
+    """Append the probe to its file, with the undo that removes it, and read the result back.
 
-    `mark` is called before, once it is sure that the event isn't there.  `siblings` has the events of the same session,
-    those too that come later.
+    `mark` is called before, once the event is known not to exist.  `siblings` has the events of the same session,
+    including later ones.
 
-    Raise `AlreadyExists` if there is an event of that group and name, also if it came at the same moment: a probe is
-    added to an event that exists, and each is given the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
+    Raise `AlreadyExists` if there is an event of that group and name, even one added at the same moment: the kernel
+    adds a probe to an existing event, and each gets the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
     has no such probes, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
     """
     kinds.check(tracefs, probe)
@@ -188,7 +188,7 @@ def missed(tracefs: Tracefs, probe: Probe) -> int:
 
 
 def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int] | None:
-    """Return how often the probe was hit and how many hits the kernel missed, by kprobe_profile; None if not told.
+    """Return the probe's hits and the hits that the kernel missed, by kprobe_profile; None if unknown.
 
     Its rows have no groups, but are in the order of kprobe_events.  If that changes meanwhile, all events of that name
     count.
@@ -213,8 +213,8 @@ def _refused(
 ) -> Exception:
     """Return the error for a write that reported one, and forget the undo only if the write had no effect.
 
-    It had none if the kernel logged a refusal, or if the list shows nothing of ours.  In a group that the user named a
-    line like ours after EEXIST may be that of somebody who was faster: it stays, and the error says so.
+    It had none if the kernel logged a refusal, or if the list has none of our lines.  In a group that the user named, a
+    line like ours after EEXIST may be another user's: it stays, and the error says so.
     """
     refused = refusal.probe_refused(tracefs, probe.file, probe, error, messages)
     try:
@@ -222,7 +222,7 @@ def _refused(
     except OSError:
         there = None
     is_logged = messages.explain(str(probe)) is not None
-    if error.errno == errno.EEXIST and read_session(probe.group) is None:  # in a session's group all is its own
+    if error.errno == errno.EEXIST and read_session(probe.group) is None:  # everything in a session's group is its own
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):
             hint = _owned_by_others(tracefs, probe, [line.text for line in there])

@@ -15,7 +15,7 @@ EVERY = 1.0  # seconds between two checks for new threads
 
 
 class TracedThreads:
-    """The threads of process `pid`, or `tid` alone; with neither, none: the trace takes every thread."""
+    """The threads of process `pid`, or only `tid`; with neither, none: the trace takes every thread."""
 
     def __init__(
         self, tracefs: Tracefs, pid: int | None, tid: int | None, proc: str, clock: Callable[[], float]
@@ -25,7 +25,7 @@ class TracedThreads:
         self._tid = tid
         self._proc = proc
         self._clock = clock
-        self._instance: Instance | None = None  # where new threads are let in
+        self._instance: Instance | None = None  # the instance that admits new threads
         self._known: set[int] = set()
         self._last_check = 0.0
 
@@ -37,12 +37,12 @@ class TracedThreads:
         return [] if self._pid is None else threads(self._tracefs, self._pid, self._proc)
 
     def watch(self, instance: Instance, tids: Iterable[int]) -> None:
-        """From now on let the process's new threads into an instance, into which `tids` were let."""
+        """From now on admit the process's new threads to an instance that already admits `tids`."""
         if self._pid is not None:
             self._instance, self._known, self._last_check = instance, set(tids), self._clock()
 
     def admit_new(self) -> None:
-        """Let in the threads that the process has started since, if the last call is a while ago."""
+        """Admit the threads that the process has started since, if the last call is a while ago."""
         if self._instance is None or self._clock() < self._last_check + EVERY:
             return
         self._last_check = self._clock()

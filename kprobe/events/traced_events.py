@@ -34,14 +34,14 @@ class TracedEvents:
         self._undo = undo
         self._instance = instance
         self._registrations: list[tuple[Probe, Registration]] = []
-        self._events: set[str] = set()  # of all registrations, those too whose undo is all that is left
+        self._events: set[str] = set()  # of all registrations, including those with only the undo left
         self._enabled: list[Step] = []
         self._unmarked: list[str] = []
 
     def add(self, probes: Iterable[Probe], optional: Collection[str]) -> list[str]:
         """Add the probes, in their order; one whose event is in `optional` is left out if the kernel refuses it.
 
-        Return notices of that.  Raise what the first refusal says if none of those is taken.
+        Return notices of that.  Raise the first refusal if none of those is taken.
         """
         left_out: list[Refused] = []
         names: list[str] = []
@@ -64,7 +64,7 @@ class TracedEvents:
         return notices + [f"this kernel takes no marker: if we are killed, {event} stays" for event in self._unmarked]
 
     def _marking(self, probe: Probe) -> Callable[[], None] | None:
-        """Return what keeps whose an event is in a group that the user named; None for the session's own group."""
+        """Return the function that marks an event in a group that the user named; None for the session's group."""
         return (lambda: self._mark(probe)) if probe.has_own_group and probe.group != self._instance.session else None
 
     def _mark(self, probe: Probe) -> None:
@@ -82,11 +82,11 @@ class TracedEvents:
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Those that were added."""
+        """The probes that were added."""
         return tuple(probe for probe, _ in self._registrations)
 
     def set_filter(self, text: str, threads: str) -> list[str]:
-        """Have each event let through what both filters do, or `threads` alone if it lacks a field of the other.
+        """Set both filters on each event, or only `threads` if it lacks a field of the other one.
 
         Return notices of that.  Raise `FilterRefused` if none of the events has the fields.
         """
@@ -114,22 +114,22 @@ class TracedEvents:
         ]
 
     def enable(self) -> None:
-        """Let the events fire."""
+        """Enable the events."""
         for probe, _ in self._registrations:
             self._enable(probe)
 
     def disable(self) -> None:
-        """Let no more events in; what fails is tried again by the undo."""
+        """Disable the events; the undo retries failures."""
         for step in reversed(self._enabled):
             self._undo.now(step)
 
     def verify(self) -> None:
-        """Read back that each event holds our probe, and no other.  Raise `AlreadyExists`."""
+        """Check that each event holds our probe, and no other.  Raise `AlreadyExists`."""
         for _, registration in self._registrations:
             registration.verify()
 
     def notices(self) -> list[str]:
-        """Say whose hits came, too."""
+        """Say whose hits were recorded, too."""
         return [
             f"hits of others' probes were recorded, too: {'; '.join(registration.joined)} joined {probe.event}"
             for probe, registration in self._registrations

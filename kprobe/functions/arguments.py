@@ -29,7 +29,7 @@ IN_REGS = (112, 104, 96, 56, 72, 64)
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
     """Print a definition for the entry and one for the return; return the exit status.
 
-    Raise `DefinitionError`, `Unsupported`, or what the kernel says to the probe at the entry.
+    Raise `DefinitionError`, `Unsupported`, or the kernel's refusal of the probe at the entry.
     """
     (function,) = request.words
     place = parse(f"p:{function}").place
@@ -60,9 +60,9 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
 
 
 def _taken(tracer: Tracer, line: str) -> str:
-    """Return a line as the kernel takes it: without the names of arguments, which came late in 2009, if need be.
+    """Return a line as the kernel takes it: if need be without names of arguments, which came late in 2009.
 
-    Raise what it says of the line.
+    Raise its refusal of the line.
     """
     try:
         tracer.format(line)

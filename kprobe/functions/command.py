@@ -23,7 +23,7 @@ HEAD = ("FUNCTION", "PROBE", "ADDRESS", "MODULE", "PROTOTYPE")
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
-    """Print a line for each function, what is against a probe there below it; return the exit status."""
+    """Print a line for each function, below it why it can't be probed; return the exit status."""
     tracer = Tracer(tracefs)
     known = FunctionList(tracefs, lambda name: tracer.format(f"p:kprobe_functions {name}"))
     found = {}
@@ -58,7 +58,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
 
 
 def _parameters(prototype: Prototype) -> str:
-    """Return a line for each parameter: what it is in a definition, and where it is by the convention of x86-64."""
+    """Return a line for each parameter: its word in a definition, and its position by the convention of x86-64."""
     text = ""
     for parameter, slots in zip(prototype.parameters, prototype.slots(), strict=True):
         where = " ".join(f"$arg{slot} {register(slot)}" for slot in slots) or "-"

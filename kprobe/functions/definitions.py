@@ -22,7 +22,7 @@ RESERVED = frozenset(
         *("__probe_ip", "__probe_ret_ip", "__probe_func"),
     ]
 )
-# Functions of system calls, whose texts are a process's, which gcc's BTF doesn't tell.  Source: fs/open.c, fs/namei.c.
+# Functions of system calls with texts in user memory, which gcc's BTF doesn't tell.  Source: fs/open.c, fs/namei.c.
 OF_CALLS = ("__do_sys_", "do_sys_", "ksys_", "sys_", "SyS_")
 TAKE_USERS = ("getname", "getname_flags", "user_path_at")
 SUFFIX = "_return"
@@ -32,7 +32,7 @@ NUMBERS = ("int", "char", "bool", "enum")
 class Offers:
     """What a kernel takes in a definition, by its README: $argN, the type ustring, types x8 to x64.
 
-    `returned` is its word for what a function returns.
+    `returned` is its word for a function's return value.
     """
 
     __slots__ = ("arguments", "hexadecimal", "returned", "ustring")
@@ -47,8 +47,8 @@ class Offers:
 def entry(place: Place, prototype: Prototype | None, offers: Offers, follow: Follow = lambda *_: None) -> str:
     """Return the definition of a probe at a function's entry that fetches its arguments.
 
-    Without a prototype they are the six registers that arguments can be in.  After a pointer to a struct comes what
-    tells most of that, where `follow` finds it.
+    Without a prototype they are the six registers that arguments can be in.  A pointer to a struct is followed by the
+    most telling member, where `follow` knows it.
     """
     head = f"p:{event(place.symbol)} {place}"
     if prototype is None:
@@ -83,7 +83,7 @@ def entry(place: Place, prototype: Prototype | None, offers: Offers, follow: Fol
 
 
 def leaving(place: Place, prototype: Prototype | None, offers: Offers) -> str:
-    """Return the definition of a probe at a function's return, with what it returns unless that is nothing."""
+    """Return the definition of a probe at a function's return, with its return value unless that is void."""
     head = f"r:{event(place.symbol)[: NAME_MAX - len(SUFFIX)]}{SUFFIX} {place}"
     if prototype is None:
         return f"{head} ret={offers.returned}"
@@ -99,12 +99,12 @@ def event(symbol: str) -> str:
 
 
 def value_of(number: int, offers: Offers) -> str:
-    """Return the fetch argument of what is in the place of $argN."""
+    """Return the fetch argument for $argN."""
     return f"$arg{number}" if offers.arguments else register(number)
 
 
 def _behind(value: str, places: tuple[int, ...], c_type: CType) -> str:
-    """Return the fetch argument of a member behind a pointer; "" for one of a type that none has."""
+    """Return the fetch argument of a member behind a pointer; "" if no fetch type fits."""
     for place in places:
         value = f"+{place}({value})"
     if c_type.kind == "ptr" and c_type.text.split()[-2:] == ["char", "*"]:
@@ -135,7 +135,7 @@ def _unnamed(number: int, offers: Offers) -> str:
 
 
 def _name(name: str, number: int, taken: set[str]) -> str:
-    """Return a name for the argument that the kernel takes and that isn't taken."""
+    """Return a name for the argument that is valid and unused."""
     if name in RESERVED:
         name = f"arg_{name}"
     name = name[:ARGUMENT_MAX]

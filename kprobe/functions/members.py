@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# By the struct: what the argument is called, and the way to the member.  A member that is a pointer is followed; text
-# is an array of characters or a pointer to them.  Where a member is, and whether it is there, the kernel's BTF says.
+# By struct: the argument's name, and the path to the member.  Pointers are followed; text is an array of characters or
+# a pointer to them.  The kernel's BTF says whether a member exists, and where.
 # Source: the headers of kernels 5.10 to 7.3; 5.10.0-46, 6.1.0-54 and 6.12.117 were traced so in guests.
 MEMBERS: dict[str, tuple[tuple[str, str], ...]] = {
     "struct bio": (("sector", "bi_iter.bi_sector"), ("size", "bi_iter.bi_size")),
@@ -31,7 +31,7 @@ MEMBERS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def members(text: str) -> tuple[tuple[str, str], ...]:
-    """Return what is worth fetching of what a type of C points to: what it is called, and the way to it."""
+    """Return what is worth fetching behind a C pointer type: its name, and the path to it."""
     words = text.replace("*", " * ").split()
     struct = [word for word in words if word not in ("const", "volatile")]
     return MEMBERS.get(" ".join(struct[:2]), ()) if len(struct) == 3 and struct[2] == "*" else ()

@@ -25,8 +25,7 @@ ABSENT = f"not in {LIST}: it is notrace, or has no call of ftrace for another re
 class KernelFunction:
     """A function by one name; `answer` is YES, NO or DOUBT, and `why` says why if it isn't YES.
 
-    `addresses` are those of all functions of that name, 0 where the kernel doesn't show them; `module` is "" for the
-    kernel itself.
+    `addresses` are those of all functions of that name, 0 where hidden; `module` is "" for the kernel itself.
     """
 
     __slots__ = ("addresses", "answer", "module", "name", "why")
@@ -40,10 +39,9 @@ class KernelFunction:
 
 
 class FunctionList:
-    """What a kernel says of its functions; `notes` name what could not be read.
+    """A kernel's functions; `notes` name what could not be read.
 
-    `ask` puts a probe at a function to the kernel, and removes it: it raises `Refused` if the kernel has none of it.
-    Without it the kernel is asked nothing, and doubts stay.
+    `ask` adds a probe at a function, and removes it: it raises `Refused` if the kernel does.  Without it, doubts stay.
     """
 
     def __init__(self, tracefs: Tracefs, ask: Callable[[str], object] | None = None) -> None:
@@ -54,7 +52,7 @@ class FunctionList:
         self._ranges, self._names = self._read_blacklist(tracefs)
 
     def find(self, pattern: str) -> list[KernelFunction]:
-        """Return the functions that a name or a pattern (* ? [...]) means, by name; [] if a pattern fits none."""
+        """Return the functions that a name or a pattern (* ? [...]) means, by name; [] if a pattern matches none."""
         if not any(mark in pattern for mark in GLOB):
             return [self._asked(self._function(pattern), pattern)]
         fits = re.compile(translate(pattern)).match
@@ -62,7 +60,7 @@ class FunctionList:
         return [self._unasked(self._function(name)) for name in sorted(names)]
 
     def names(self) -> frozenset[str]:
-        """Return the names of all functions that are known."""
+        """Return the names of all known functions."""
         return frozenset((*self._symbols, *(self._listed or ())))
 
     def modules(self) -> set[str]:
@@ -100,7 +98,7 @@ class FunctionList:
         return KernelFunction(function.name, function.module, function.addresses, DOUBT, why)
 
     def _asked(self, function: KernelFunction, name: str) -> KernelFunction:
-        """Settle a doubt by what the kernel says; there is always one where the blacklist can't be read."""
+        """Settle a doubt by asking the kernel; without a readable blacklist there is always one."""
         is_sure = function.answer == NO or (function.answer == YES and bool(self._ranges))
         if is_sure or self._ask is None:
             return function

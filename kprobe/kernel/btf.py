@@ -1,4 +1,4 @@
-"""Prototypes of functions from the kernel's BTF (/sys/kernel/btf/vmlinux), of which only the necessary parts are read.
+"""The kernel's BTF (/sys/kernel/btf/vmlinux) -> prototypes of functions; only the necessary parts are read.
 
 Source: Documentation/bpf/btf.rst of the kernel.
 """
@@ -21,11 +21,11 @@ QUALIFIER = {CONST: "const", VOLATILE: "volatile", RESTRICT: "restrict"}
 KEYWORD = {STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum"}
 KIND = {PTR: "ptr", ARRAY: "array", STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum", FLOAT: "float"}
 SIGNED, CHAR, BOOL = 1, 2, 4  # the encoding of an int
-DEPTH = 64  # of types in one another: more is damage
+DEPTH = 64  # nested types: more is damage
 
 
 class Btf:
-    """The BTF of a kernel.  Raise `ValueError` if the data is something else, or damaged."""
+    """The BTF of a kernel.  Raise `ValueError` if the data isn't BTF, or is damaged."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -56,7 +56,7 @@ class Btf:
             at += TYPE.size + fixed(kind, 0) + member(kind, 0) * (info & 0xFFFF)
 
     def prototype(self, name: str) -> Prototype | None:
-        """Return the prototype of a function, None if it isn't known."""
+        """Return the prototype of a function, None if unknown."""
         number = self._functions.get(name)
         if number is None:
             return None
@@ -72,10 +72,10 @@ class Btf:
         return Prototype(tuple(parameters), self._type(returns))
 
     def follow(self, name: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
-        """Return where a member is from what a function's parameter points to, and its type; None if it isn't known.
+        """Return the way from a function's pointer parameter to a member, and its type; None if unknown.
 
-        `path` names members, and members of what those are or point to: a.b.c.  The places are bytes, one from each
-        pointer on; those of bits have none.
+        `path` names members, and members of what those are or point to: a.b.c.  The way is offsets in bytes, one from
+        each pointer on; bit fields have none.
         """
         proto = self._functions.get(name)
         if proto is None or at >= self._entry(proto)[1]:
@@ -103,7 +103,7 @@ class Btf:
         raise ValueError("damaged BTF: types that lead to each other")
 
     def _member(self, number: int, name: str, depth: int) -> tuple[int, int] | None:
-        """Return type and place of a member of a struct or union, those of anonymous ones in it included."""
+        """Return type and offset of a member of a struct or union, also if it is in an anonymous one inside."""
         kind, count, _ = self._entry(number) if number else (0, 0, 0)
         if kind not in (STRUCT, UNION) or not depth:
             return None
@@ -169,7 +169,7 @@ class Btf:
         return self._name(number)
 
     def _pointer(self, number: int, depth: int) -> str:
-        """Return a pointer to a type; what its tags say (__user) comes before the star."""
+        """Return a pointer to a type; its tags (__user) come before the star."""
         tag = ""
         while number and self._entry(number)[0] == TYPE_TAG:
             tag += f" __{self._name(number)}"

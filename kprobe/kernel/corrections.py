@@ -1,7 +1,7 @@
-"""What a refused definition may have meant: lines that say it as a kernel has it, the likeliest first.
+"""A refused definition -> lines that it may mean, as a kernel takes them, the likeliest first.
 
-What is wrong is seen by the text and by what the kernel offers (its README, functions and prototypes), whatever the
-kernel said; so one line corrects all that is wrong.  The tracer puts it in its hint, `kprobe check` tries it.
+Mistakes are found by the text and by what the kernel offers (its README, functions and prototypes), not by its message;
+so one line corrects all mistakes.  The tracer puts it in its hint, `kprobe check` tries it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _OFFSET = re.compile(r"(^\S+ [A-Za-z_][\w.]*) ?([+-]) ?((?:0x)?[0-9a-fA-F]+)(?= 
 _ALL = re.compile(r"(?<!\S)(?:\$params|\$vars|\$args|\$?arg\*)(?!\S)")
 NAMES = "<argname>"  # in the README of a kernel that knows parameters by their names
 _RETURNED = re.compile(r"[$%]ret(?:val)?\b|\$rv\b|\$return\b")
-_BARE = re.compile(r"(?<![\w%$@.:>])[A-Za-z_]\w*(?![\w=(])")  # a name that may be a parameter's
+_BARE = re.compile(r"(?<![\w%$@.:>])[A-Za-z_]\w*(?![\w=(])")  # a possible name of a parameter
 WRAPPER = "__x64_sys_"
 
 
 class KernelLanguage:
-    """What a kernel offers to those who write definitions for it; each is read once, when it is asked for."""
+    """What a kernel offers to definitions; each part is read once, when needed."""
 
     def __init__(self, tracefs: Tracefs) -> None:
         self._tracefs = tracefs
@@ -54,7 +54,7 @@ class KernelLanguage:
         return self._names
 
     def parameters(self, symbol: str) -> tuple[Parameter, ...]:
-        """Return a function's parameters; none where they aren't known."""
+        """Return a function's parameters; none where unknown."""
         prototype = known(self._tracefs).prototype(symbol)
         return prototype.parameters if prototype is not None else ()
 
@@ -64,14 +64,14 @@ class KernelLanguage:
         return prototype is not None and prototype.returns.text == "void"
 
     def value(self, number: int) -> str:
-        """Return how $argN is written for it."""
+        """Return its spelling of $argN."""
         if "$arg<N>" in self.readme or "$argN" in self.readme or number > len(spellings.REGISTERS):
             return f"$arg{number}"
         return spellings.REGISTERS[number - 1]
 
 
 class _Definition(NamedTuple):
-    """The parts of a definition; "" for one that it doesn't have."""
+    """The parts of a definition; "" for missing ones."""
 
     kind: str  # "p", "r100"
     event: str
@@ -83,7 +83,7 @@ class _Definition(NamedTuple):
 
 
 def corrections(text: str, language: KernelLanguage, *, guesses: bool = True) -> Iterator[tuple[str, str]]:
-    """Yield lines for a definition as it is written to kprobe_events, each with what was corrected.
+    """Yield corrected lines for a definition written to kprobe_events, each with what was corrected.
 
     With `guesses` a function that doesn't exist may be any with a similar name, which takes a while to find.
     """
@@ -118,7 +118,7 @@ def corrections(text: str, language: KernelLanguage, *, guesses: bool = True) ->
 
 
 def _end(back: bool, offset: str, arguments: str, reasons: list[str]) -> tuple[bool, str]:
-    """Return whether a probe is one of the return, and its offset."""
+    """Return whether a probe is a return probe, and its offset."""
     if back and offset:
         reasons.append("a return probe sits at a function, without an offset")
         return True, ""
@@ -129,7 +129,7 @@ def _end(back: bool, offset: str, arguments: str, reasons: list[str]) -> tuple[b
 
 
 def _every(arguments: str, name: str, language: KernelLanguage, reasons: list[str]) -> str:
-    """Return the arguments with a word for each parameter in place of one for all."""
+    """Return the arguments with a word for each parameter in place of $arg*."""
     if not _ALL.search(arguments):
         return arguments
     each = [f"{one.name}={language.value(number)}" for number, one in enumerate(language.parameters(name), 1)]
@@ -139,7 +139,7 @@ def _every(arguments: str, name: str, language: KernelLanguage, reasons: list[st
 
 
 def _readings(written: _Definition, language: KernelLanguage, *, guesses: bool) -> Iterator[tuple[_Definition, str]]:
-    """Yield what a definition may mean, by the functions that exist, and why its function isn't the one it names."""
+    """Yield what a definition may mean by the existing functions, and why its function isn't the one it names."""
     names, symbol, event = language.names, written.symbol, written.event
     if written.module or not names or symbol in names:
         yield written, ""

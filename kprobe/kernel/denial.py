@@ -1,4 +1,4 @@
-"""Refusals that aren't about a command: to open a file, to read it, to make a directory."""
+"""Refusals to open or read a file, or to make a directory, rather than of a command."""
 
 from __future__ import annotations
 

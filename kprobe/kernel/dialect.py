@@ -1,7 +1,7 @@
 """Translation of definitions between two languages: that of the patch of 2009, and that of kernels since 2.6.33.
 
-Which of them a kernel has isn't told by its version: the patch's events have a file `enabled`, and where there is no
-event its tracefs has no README.  Source: the documents of `kprobe-sim replay`, tracer-2009 and wind-river.
+A kernel's version doesn't tell its language: the patch's events have a file `enabled`, and without events the missing
+README of its tracefs tells.  Source: the documents of `kprobe-sim replay`, tracer-2009 and wind-river.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
 
-# a fetch argument of 2009, perhaps with a type, which those who write for a later kernel add
+# a fetch argument of 2009, perhaps with a type, as written for later kernels
 _LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa|rv|ra)\)*(?::[a-z]\w*(?:\[\d+\])?)?")
 _VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval|comm)\b")
 _ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
@@ -23,7 +23,7 @@ _REGISTER = re.compile(r"%(\w*)")
 _REGISTERS = re.compile(r"[abcd]x|[sd]i|[bsi]p|r(?:[89]|1[0-5])|flags|orig_ax|[c-gs]s|[fg]s_base|$")
 _PARSE_ERROR = re.compile(r"(?:\w+: )?Parse error at argument(?:\d+|\[\d+\])\. \(-22\)")
 _UNSUPPORTED = re.compile(r"(?:\w+: )?Unsupported type: (\S+)")
-# what the README of a kernel has of it, how it is written, and what to do on a kernel without
+# its word in a kernel's README, its form, and what to do on a kernel without it
 _LATER = (
     ("array-size", re.compile(r".*:[a-z]\w*\[\d+\]"), "no arrays: write an argument for each element"),
     ("imm-value", re.compile(r"(?:[^=]*=)?\\(?s:.*)"), "no values that stand for themselves: leave it out"),
@@ -49,7 +49,7 @@ def has_groups(tracefs: Tracefs) -> bool:
 
 
 def readme(tracefs: Tracefs) -> str:
-    """Return the README, in which a kernel says what it takes; "" if there is none to read."""
+    """Return the README, which says what a kernel takes; "" if there is none."""
     try:
         return tracefs.read("README").decode(errors="replace")
     except OSError:
@@ -57,24 +57,24 @@ def readme(tracefs: Tracefs) -> str:
 
 
 def removal(tracefs: Tracefs, event: str, file: str) -> str:
-    """Return how somebody's event is removed, as a shell line with what it does."""
+    """Return how to remove an event: a shell line, and what it does."""
     if switch(tracefs, event) == "enabled":
         return f"remove all probes, as this kernel removes no single one: echo > {file}"
     return f"remove it: echo '-:{event}' >> {file}"
 
 
 def of_stack(tracefs: Tracefs, name: str) -> str:
-    """Return the fetch argument that says where the stack is, under a name; in 2009 the name is the word itself."""
+    """Return the fetch argument for the stack pointer, with a name; in 2009 the name is the word itself."""
     return f"{name}=$stack" if has_groups(tracefs) else STACK_OF_2009
 
 
 def of_return(tracefs: Tracefs) -> str:
-    """Return the fetch argument that is what a function returns."""
+    """Return the fetch argument for a function's return value."""
     return "$retval" if has_groups(tracefs) else "rv"
 
 
 def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
-    """Return how a refused argument would be written for this kernel, "" if none is in another language."""
+    """Return how to write a refused argument for this kernel, "" if none is in another language."""
     if not has_groups(tracefs):
         return _of_2009(args)
     text = readme(tracefs)
@@ -95,7 +95,7 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
 
 
 def unsaid(args: tuple[str, ...], printed: list[str]) -> str:
-    """Return what is wrong with arguments of which an old kernel printed but the number; "" if nothing is seen."""
+    """Return what is wrong with arguments of which an old kernel printed only the number; "" if unknown."""
     for line in printed:
         if found := _UNSUPPORTED.fullmatch(line):
             return (
@@ -127,7 +127,7 @@ def _of_2009(args: tuple[str, ...]) -> str:
 
 
 def unnamed(args: tuple[str, ...]) -> str:
-    """Return what to write where only the names of arguments can be wrong, which came late in 2009; "" without any."""
+    """Return what to write if only the names of arguments can be wrong (they came late in 2009); "" without names."""
     named = next(filter(None, map(_NAMED.fullmatch, args)), None)
     return f"if arguments have no names here, as in revision 13: {named[1]} in place of {named[0]}" if named else ""
 

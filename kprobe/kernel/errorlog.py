@@ -1,4 +1,4 @@
-"""The kernel's own words about a refused command: error_log, else the kernel's log, or a refused filter's file.
+"""The kernel's words about a refused command: from error_log, else the kernel's log, or a refused filter's file.
 
 Source of the layout: kernel 6.1, Documentation/trace/ftrace.rst (error_log), and recorded answers of 5.10 to 7.2.
 """
@@ -79,7 +79,7 @@ def _head(line: str) -> tuple[str, str, str] | None:
 
 
 def _cut(text: str) -> tuple[str, int | None]:
-    """Take the caret off a command that 5.10 cut short, newline included; else None for the column."""
+    """Remove the caret from a command that 5.10 cut short, newline included; else None for the column."""
     blanks = text[:-1]
     if text.endswith("^") and len(blanks) - len(blanks.rstrip(" ")) >= len(LEAD):
         command = blanks.rstrip(" ")
@@ -105,7 +105,7 @@ def explain(before: bytes, after: bytes, command: str) -> LoggedError | None:
 
 
 class KernelMessages:
-    """What the kernel says of what is written from now on.
+    """The kernel's messages about later writes.
 
     `before` is error_log as it is now.  Where there is none (before Linux 5.2), refusals are in the kernel's log.
     """
@@ -128,7 +128,7 @@ class KernelMessages:
         return explain(self.before, read_log(self._tracefs), command)
 
     def lines(self) -> list[str]:
-        """Return the last lines that the kernel's log got; none where there is an error_log, or it can't be read."""
+        """Return the last new lines of the kernel's log; none if there is an error_log, or the log can't be read."""
         return self._lines()[-AT_MOST:]
 
 

@@ -37,7 +37,7 @@ def check(tracefs: Tracefs, probe: Probe) -> None:
 
 
 def _instead(tracefs: Tracefs, probe: Probe, offered: str) -> str:
-    """Return what traces the same on a kernel that lacks the kind of a probe; "" if nothing is known to."""
+    """Return what traces the same on a kernel without the probe's kind; "" if nothing is known to."""
     name = probe.place.symbol
     if probe.kind == "f" and "p" in offered:
         kind, called = "r" if probe.place.returns else "p", probe.name

@@ -1,7 +1,7 @@
 """The lines of kprobe_events and similar files, and which of them belong to a given probe.
 
-The kernel shows a probe otherwise than it was written: with its group, with names for all arguments, maxactive filled
-in, offsets in decimal, addresses hashed, and arguments that it knows by BTF under their names in C.
+The kernel doesn't show a probe as it was written: it adds the group, names for all arguments and maxactive, shows
+offsets in decimal, hashes addresses, and uses the C names of arguments that it knows by BTF.
 Source: kernel 6.12, trace_kprobe_show(), trace_kprobe_match(), trace_probe_match_command_args().
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kprobe.definitions.probe import ALL, GROUP, KPROBES, RETURN, UPROBES, Probe
 
-COMPARED = 63  # characters of a place or an argument that a delete compares on Linux 5.10; later ones take them whole
+COMPARED = 63  # characters of a word that a delete compares on Linux 5.10; later kernels compare all
 
 
 class Line:
@@ -30,7 +30,7 @@ class Line:
         self.file = ALL if head[:1] not in ("p", "r") else UPROBES if "/" in self.place else KPROBES
 
     def is_same(self, other: Line) -> bool:
-        """True if both are one probe; maxactive changes when its module comes."""
+        """Return whether both are one probe; maxactive changes when its module is loaded."""
         return (self.event, self.place, self.args) == (other.event, other.place, other.args)
 
 
@@ -40,7 +40,7 @@ def read_lines(data: bytes) -> list[Line]:
 
 
 def find(lines: list[Line], probe: Probe) -> list[Line]:
-    """Return those of `lines`, all of one event, that can be `probe`: none, it, or several if that can't be told."""
+    """Return those of `lines`, all of one event, that can be `probe`: none, one, or several if in doubt."""
     found = [line for line in lines if _is_place(line.place, probe) and _may_be(line.args, probe.args)]
     sure = [line for line in found if _expressions(line.args) == _expressions(probe.args)]
     return sure or found
@@ -49,9 +49,9 @@ def find(lines: list[Line], probe: Probe) -> list[Line]:
 def delete(line: Line, lines: list[Line]) -> str | None:
     """Return the command that removes this probe and no other of `lines`; None if there is none.
 
-    A delete names the place and leading arguments as they are shown, and removes every probe of the event that begins
-    so (Linux 5.4, before which an event has one probe).  What is longer than the kernel compares never matches.
-    With no `lines` known, only what is compared as a whole will do.
+    A delete names the probe point and leading arguments as shown, and removes every probe of the event that begins so
+    (since Linux 5.4; before, an event has one probe).  Words longer than the kernel compares never match.  Without
+    known `lines`, use only words that are compared in full.
     """
     if len(line.place) > COMPARED:
         return None
@@ -64,7 +64,7 @@ def delete(line: Line, lines: list[Line]) -> str | None:
 
 
 def guess(probe: Probe) -> str | None:
-    """Return the command that removes a probe as far as its definition tells, for when the list can't be read."""
+    """Return the command that removes a probe by its definition alone, for when the list can't be read."""
     if probe.place.address is not None or probe.kind == "u":
         return None
     words = [_place(probe)]
@@ -84,13 +84,13 @@ def _is_place(shown: str, probe: Probe) -> bool:
         return shown.startswith("0x")
     if probe.kind == "u":
         return _in_file(shown) == (probe.place.path, probe.place.offset, probe.place.counter)
-    if probe.kind == "f":  # $retval makes a return probe of one at the entry
+    if probe.kind == "f":  # $retval turns an entry probe into a return probe
         return shown.removesuffix(RETURN) == _place(probe)
     return shown.removesuffix("+0") == _place(probe)
 
 
 def _in_file(shown: str) -> tuple[str, int, int | None] | None:
-    """Return path, offset and reference counter of FILE:0x0000000000001000(0x20); None if it is something else."""
+    """Return path, offset and reference counter of FILE:0x0000000000001000(0x20); None for anything else."""
     path, _, place = shown.rpartition(":")
     offset, brace, counter = place.partition("(")
     try:
@@ -100,7 +100,7 @@ def _in_file(shown: str) -> tuple[str, int, int | None] | None:
 
 
 def _may_be(shown: tuple[str, ...], args: tuple[str, ...]) -> bool:
-    """True unless a name or the number of arguments is against it; $arg* stands for any number."""
+    """True unless a name or the number of arguments differs; $arg* stands for any number."""
     if any(arg.startswith("$arg*") for arg in args):
         return True
     named = [

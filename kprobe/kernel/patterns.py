@@ -17,9 +17,9 @@ MOST = 100  # probes that a pattern makes, unless the user says otherwise
 
 
 class Expansion:
-    """The probes that one with a pattern stands for; `notice` says how many, and which functions it leaves out.
+    """The probes that a pattern stands for; `notice` says how many, and which functions it leaves out.
 
-    A kernel that has function probes takes * and ? in them itself: then it is one probe, whose lines tell the function.
+    A kernel with function probes takes * and ? in them itself: then it is one probe, whose lines tell the function.
     """
 
     __slots__ = ("notice", "probes")
@@ -30,9 +30,9 @@ class Expansion:
 
 
 def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
-    """Expand a probe by the functions that ftrace can trace, but for those on the blacklist of kprobes.
+    """Expand a probe to the functions that ftrace can trace, except those on the blacklist of kprobes.
 
-    Raise `DefinitionError` if no function fits, or more than `most`, and `Unsupported` if there is no list of them.
+    Raise `DefinitionError` if no function matches, or more than `most`, and `Unsupported` if there is no list of them.
     """
     counts = _functions(tracefs, probe.place)
     banned = {name for _, _, name in symbols.blacklist(tracefs)} if probe.kind != "f" else set()
@@ -60,7 +60,7 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
 def expand_all(
     tracefs: Tracefs, probes: tuple[Probe, ...], most: int | None = None
 ) -> tuple[tuple[Probe, ...], frozenset[Place], list[str]]:
-    """Expand those with a pattern; return all, with different names, the places that patterns gave, and notices."""
+    """Expand patterns; return all probes, with different names, the probe points from patterns, and notices."""
     every: list[Probe] = []
     fitting: list[Place] = []
     notices: list[str] = []
@@ -82,7 +82,7 @@ def _on_function(probe: Probe, function: str) -> Probe:
 
 
 def _functions(tracefs: Tracefs, place: Place) -> dict[str, int]:
-    """Return the functions that fit, and how many there are of each name."""
+    """Return the functions that match, and how many have each name."""
     import re
     from fnmatch import translate
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 REGISTERS = ("%di", "%si", "%dx", "%cx", "%r8", "%r9")  # System V ABI of x86-64, 3.2.3
 WORD = 8  # bytes
-VARIABLE = "..."  # what a variable argument list is called
+VARIABLE = "..."  # the name of a variable argument list
 
 
 class CType(NamedTuple):
     """A C type; `size` in bytes, 0 for void.
 
-    `kind` is what typedefs and qualifiers lead to: int, bool, char, ptr, struct, union, enum, array, float, void.
+    `kind`, behind typedefs and qualifiers, is int, bool, char, ptr, struct, union, enum, array, float or void.
     """
 
     text: str
@@ -22,17 +22,17 @@ class CType(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """True for a pointer to characters that the function only reads."""
+        """True for a pointer to const characters."""
         words = self.text.replace("__user", "").replace("*", " * ").split()
         return words[-2:] == ["char", "*"] and "const" in words[:-2] and words.count("*") == 1
 
     @property
     def is_users(self) -> bool:
-        """True for a pointer to a process's memory, where the compiler recorded that."""
+        """True for a pointer to user memory, where the compiler recorded that."""
         return "__user" in self.text.split()
 
     def declaring(self, name: str) -> str:
-        """Return the declaration of something of that type."""
+        """Return the declaration of a name with that type."""
         if "(*)" in self.text:
             return self.text.replace("(*)", f"(*{name})", 1)
         return self.text + ("" if self.text.endswith("*") else " ") + name if name else self.text
@@ -55,13 +55,13 @@ class Prototype(NamedTuple):
     returns: CType
 
     def declaring(self, name: str) -> str:
-        """Return the prototype of a function of that name as C has it."""
+        """Return the prototype of a function of that name in C."""
         return self.returns.declaring(f"{name}({', '.join(map(str, self.parameters)) or 'void'})")
 
     def slots(self) -> list[tuple[int, ...]]:
-        """Return for each parameter the numbers N of the $argN that hold it; none where that can't be said.
+        """Return for each parameter the numbers N of the $argN that hold it; none where unknown.
 
-        Registers go to what fits into two words as long as they last, the rest is on the stack ($arg7 and on).
+        Parameters of up to two words get registers while these last; the others are on the stack ($arg7 and on).
         Source: System V ABI of x86-64, 3.2.3; kernel 6.12, regs_get_kernel_argument().
         """
         found: list[tuple[int, ...]] = []
@@ -80,5 +80,5 @@ class Prototype(NamedTuple):
 
 
 def register(number: int) -> str:
-    """Return where $argN is at a function's entry: a register, or a place on the stack, above the return address."""
+    """Return where $argN is at a function's entry: a register, or a stack slot above the return address."""
     return REGISTERS[number - 1] if number <= len(REGISTERS) else f"$stack{number - len(REGISTERS)}"

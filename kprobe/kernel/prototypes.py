@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kprobe.tracefs.capabilities import CTypeFields, PrototypeFields
     from kprobe.tracefs.tracefs import Tracefs
 
-    # of a function, the number of a parameter from 0 on, and a path a.b.c: bytes from each pointer on, and the type
+    # (function, number of a parameter from 0 on, path a.b.c) -> offsets in bytes from each pointer on, and the type
     Follow = Callable[[str, int, str], tuple[tuple[int, ...], CType] | None]
 
 BTF = "/sys/kernel/btf/vmlinux"
 
 
 class KernelTypes(NamedTuple):
-    """What finds prototypes of functions, and members of what parameters point to; `none` says why none are."""
+    """Finds prototypes of functions, and members behind pointer parameters; `none` says why there are none."""
 
     prototype: Callable[[str], Prototype | None]
     follow: Follow
@@ -32,7 +32,7 @@ class KernelTypes(NamedTuple):
 
 
 def known(tracefs: Tracefs) -> KernelTypes:
-    """Return what finds prototypes and members."""
+    """Return the finder of prototypes and members."""
     offers = Capabilities(tracefs)
     if offers.prototype is not None:
         prototype, member = offers.prototype, offers.member or _nothing
@@ -53,7 +53,7 @@ def known(tracefs: Tracefs) -> KernelTypes:
 
 
 def prototypes(tracefs: Tracefs) -> tuple[Callable[[str], Prototype | None], str]:
-    """Return a function that finds the prototype of a function or None; and why it finds none at all, else ""."""
+    """Return a function that returns a function's prototype or None, and why it knows none at all, else ""."""
     find, _, none = known(tracefs)
     return find, none
 

@@ -1,4 +1,4 @@
-"""Functions of the traced kernel: whether one exists, and if not, which one was meant."""
+"""Functions of the traced kernel: whether a name exists and, if not, which one was meant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LIST = "available_filter_functions"
 
-# Functions that later kernels call by another name, or reach by another way, newest first.
+# Functions that later kernels rename or replace, newest first.
 SUCCESSORS = {
     "do_sys_open": ("do_sys_openat2",),  # Linux 5.6, commit fddb5d430ad9 "open: introduce openat2(2) syscall"
     "do_fork": ("kernel_clone", "_do_fork"),  # Linux 5.10, commit cad6967ac108 "fork: introduce kernel_clone()"
@@ -22,7 +22,7 @@ SUCCESSORS = {
 # Linux 4.17, commit d5a00528b58c: system calls take their arguments from a pt_regs, under a prefixed name.
 SYSCALL_PREFIXES = ("sys_", "SyS_")
 SYSCALL_SUCCESSORS = ("__x64_sys_", "ksys_")
-PADDING = "__pfx_"  # symbols of the room before functions (since 6.2), where no code is
+PADDING = "__pfx_"  # symbols of the padding before functions (since 6.2)
 SUGGESTIONS = 5
 
 
@@ -43,7 +43,7 @@ def functions_and_modules(tracefs: Tracefs) -> list[tuple[str, str]]:
 
 
 def blacklist(tracefs: Tracefs) -> list[tuple[int, int, str]]:
-    """Return the ranges in which no kprobe may be: first address, end, function; none if the list can't be read."""
+    """Return the ranges closed to kprobes: first address, end, function; none if the list can't be read."""
     import re
 
     try:
@@ -77,13 +77,13 @@ def successors(symbol: str) -> tuple[str, ...]:
 
 
 def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
-    """Return names that may be meant by `symbol`, best first; without `names`, the known successors."""
+    """Return names that `symbol` may mean, best first; without `names`, the known successors."""
     known = successors(symbol)
     if names is None:
         return list(known)
     names = frozenset(name for name in names if not name.startswith(PADDING))
     found = [name for name in known if name in names]
-    stem = symbol.partition(".")[0]  # the compiler adds .isra.0, .constprop.0, .part.0, another one elsewhere
+    stem = symbol.partition(".")[0]  # the compiler adds .isra.0, .constprop.0, .part.0, depending on the build
     twins = sorted(name for name in names if name == stem or name.startswith(stem + "."))
     folded = symbol.lower()
     parts = sorted((name for name in names if folded in name.lower()), key=lambda name: (len(name), name))
@@ -99,9 +99,9 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
 def doubt(
     place: Place, list_functions: Callable[[], frozenset[str] | None], has_function: Callable[[str], bool] | None = None
 ) -> str:
-    """Say why a probe at `place` may fail or stay silent; "" if nothing is known against it.
+    """Say why a probe at `place` may fail or stay silent; "" if no reason is known.
 
-    `has_function` tells whether the list has a name without the list being made, where a backend can.
+    `has_function` looks a name up without building the list, where a backend can.
     """
     if place.address is not None or not place.symbol:
         return ""

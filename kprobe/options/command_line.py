@@ -17,7 +17,7 @@ __all__ = ["CommandLine", "UsageError", "read_options"]
 
 
 class CommandLine:
-    """What the command line asks for; an option's attribute is the one that the table names."""
+    """A parsed command line; the table names each option's attribute."""
 
     def __init__(self) -> None:
         self.verb = ""
@@ -55,7 +55,7 @@ class CommandLine:
 
     @property
     def wants_records(self) -> bool:
-        """True if records are looked at, and not the kernel's text printed."""
+        """True if records are needed, not only the kernel's text."""
         return bool(self.json or self.csv or self.latency or self.stacks or self.hist or self.count)
 
 
@@ -100,7 +100,7 @@ def _read(argv: list[str], request: CommandLine) -> None:
 
 
 def _of_verb(verb: Verb, words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Split the words after a verb into its options, wherever they stand, and the rest."""
+    """Split the words after a verb into its options, wherever they stand, and other words."""
     from kprobe_text.terminal.verb_words import (
         verb_options,  # and so argparse, which takes as long to import as all of this
     )
@@ -126,7 +126,7 @@ def _take(request: CommandLine, name: str, value: str) -> None:
 
 
 def _value(name: str, option: Option, text: str) -> object:
-    """Return an option's value as its kind says; raise `UsageError`."""
+    """Return an option's value, read by its kind; raise `UsageError`."""
     if option.choices and text not in option.choices:
         raise UsageError(f"{name} is one of {', '.join(option.choices)}, not {text!r}")
     if option.kind == "seconds":
@@ -141,13 +141,13 @@ def _value(name: str, option: Option, text: str) -> object:
         if not (text.isascii() and text.isdigit()) or len(text) > 9:
             raise UsageError(f"{name} takes a number, not {text!r}")
         return int(text)
-    if not text:  # of a variable that isn't set: nothing else than was asked for may be traced, or written to
+    if not text:  # an unset shell variable: trace and write only what was asked for
         raise UsageError(f"{name} takes a value, and this one is empty")
     return _cpus(name, text) if option.kind == "cpus" else text
 
 
 def _cpus(name: str, text: str) -> tuple[int, ...]:
-    """Read a list of CPUs as the kernel writes it: 0,2-3."""
+    """Read a list of CPUs in the kernel's format: 0,2-3."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -171,7 +171,7 @@ def _option(name: str) -> Option:
 
 
 def _check(name: str, verb: str) -> None:
-    """Refuse an option that isn't for this verb, or not for a trace."""
+    """Refuse an option that this verb, or a trace, doesn't have."""
     if any(name in option.names for option in options_of(verb)):
         return
     from kprobe_text.terminal import unknown_words
@@ -180,7 +180,7 @@ def _check(name: str, verb: str) -> None:
 
 
 def _check_trace(request: CommandLine) -> None:
-    """Refuse options of a trace that exclude or miss each other."""
+    """Refuse options of a trace that exclude or lack each other."""
     if request.pid is not None and request.tid is not None:
         raise UsageError("use at most one of -p and -L.")
     if request.duration is not None and request.view:
@@ -211,7 +211,7 @@ def _check_trace(request: CommandLine) -> None:
 def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """Split the arguments into options and the rest, as getopt(3) does: the first word that is none ends the options.
 
-    Python's own getopt would cost more time than all of this package, by what it imports.
+    Importing Python's getopt would take longer than importing this package.
     """
     options: list[tuple[str, str]] = []
     rest = list(argv)

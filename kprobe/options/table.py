@@ -6,9 +6,9 @@ from kprobe_text.terminal.verb import ANY, TRACE, Option, Verb, added_verb, adde
 
 __all__ = ["ANY", "OPTIONS", "OWN", "TRACE", "TRACES", "VERBS", "Option", "Verb", "options_of", "verb_of", "verbs"]
 
-TRACES = (TRACE, "top")  # those that show events as they come
+TRACES = (TRACE, "top")  # options that show events as they come
 
-# Those of this package; others add theirs (kprobe_text.terminal.verb).
+# The verbs of this package; others add theirs (kprobe_text.terminal.verb).
 VERBS = (
     Verb(
         "clean",
@@ -100,7 +100,7 @@ q or Ctrl-C ends it.
 OWN = tuple(verb.name for verb in VERBS if not verb.reads)
 HELP = Option("-h --help", "this text", verbs=(TRACE, *(verb.name for verb in VERBS)))
 
-# In the order of the help: those of traces and of all verbs, then those of single verbs, which stand behind their verb.
+# In the order of the help: options of traces and of all verbs, then options of single verbs, given after their verb.
 OPTIONS = (
     Option("-F", "force: give no warnings before the kernel has decided", sets="force"),
     Option(
@@ -163,7 +163,7 @@ OPTIONS = (
 
 
 def verbs() -> tuple[Verb, ...]:
-    """Return all verbs, those that other packages add last."""
+    """Return all verbs; verbs of other packages come last."""
     return (*VERBS, *added_verbs())
 
 
@@ -181,7 +181,7 @@ def verb_of(word: str) -> Verb | None:
 
 
 def places_of(name: str) -> list[str]:
-    """Return the verbs whose option that is, "" for traces; those that read their words themselves if no others."""
+    """Return the verbs with an option, "" for traces; verbs that parse their words themselves only if no others."""
     places = [place for option in OPTIONS if name in option.names for place in option.verbs]
     places = list(dict.fromkeys(place for place in places if not place or not _reads(place)))
     readers = [verb for verb in verbs() if verb.reads]

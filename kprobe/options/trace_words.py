@@ -7,14 +7,14 @@ from collections.abc import Collection
 from kprobe.options.table import verbs
 from kprobe_text.terminal.verb import UsageError
 
-KINDS = "prftePRu"  # what the first word of a definition can begin with
+KINDS = "prftePRu"  # the possible beginnings of a definition
 OPERATORS = ("==", "!=", "<", ">", "&", "|", "~")
 
 
 def definitions_and_filter(words: list[str], options: Collection[str]) -> tuple[tuple[str, ...], str]:
-    """Tell definitions and filter apart: P1 P2 ... [-- FILTER], or with the filter as last word, as perf-tools has it.
+    """Separate definitions and filter: P1 P2 ... [-- FILTER], or the filter as last word, as in perf-tools.
 
-    `options` are the names of those that can stand before them.  Raise `UsageError`.
+    `options` are the names of the options that can come before them.  Raise `UsageError`.
     """
     if not words:
         raise UsageError("a definition is missing")
@@ -57,7 +57,7 @@ def _divided(given: list[str], rest: list[str], options: Collection[str]) -> tup
 
 
 def with_functions(words: list[str]) -> list[str]:
-    """Put p: before the first words that are bare names of functions, as those of a latency can be."""
+    """Put p: before the first words that are bare function names, which a latency allows."""
     found = []
     for at, word in enumerate(words):
         parts = word.replace("*", "_").replace("?", "_").replace(".", "_").split(":")
@@ -87,7 +87,7 @@ def _check_option(word: str, options: Collection[str]) -> None:
 
 
 def _is_part_of_a_definition(text: str) -> bool:
-    """True if it has no operator of a filter, and is a place or begins as a fetch argument does."""
+    """True if it has no operator of a filter, and is a probe point or begins as a fetch argument does."""
     if any(operator in text.replace("->", "") for operator in OPERATORS):
         return False
     first = (text.split() or ["0"])[0]

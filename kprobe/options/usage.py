@@ -54,7 +54,7 @@ def help_text() -> str:
 
 
 def help_of(verb: Verb) -> str:
-    """Return the help of a verb that doesn't read its words itself."""
+    """Return the help of a verb that doesn't parse its words itself."""
     options = [_entry(option.shown, option.help) for option in options_of(verb.name)]
     said = f"{verb.help[:1].upper()}{verb.help[1:]}."
     return "\n".join((f"{LEAD}kprobe {verb.name} {_of(verb)}\n", _filled("", said), "".join(options), verb.examples))

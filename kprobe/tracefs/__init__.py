@@ -1,4 +1,4 @@
-"""A backend spec ("sim:6.1") comes in, and a tracefs goes out; here is what a tracefs is, and what it may offer.
+"""A backend spec ("sim:6.1") comes in, and a tracefs goes out: its interface and its optional capabilities.
 
 Start with `tracefs` and `capabilities`, then `backends`.
 """

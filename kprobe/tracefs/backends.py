@@ -30,7 +30,7 @@ def open_tracefs(spec: str | None = None) -> Tracefs:
     Raise `UnknownBackend`, or what the backend raises.
     """
     name, _, argument = chosen(spec).partition(":")
-    if name == "local":  # always there, and not worth the import that finds the others
+    if name == "local":  # always there: finding the others costs an import
         from .tracefs import open_local
 
         return open_local(argument)
@@ -39,9 +39,9 @@ def open_tracefs(spec: str | None = None) -> Tracefs:
 
 
 def check_spec(spec: str) -> None:
-    """Look whether a spec can mean anything, without opening it.
+    """Check a spec without opening it.
 
-    The module of a backend may have a function `check` of the argument, which raises what is wrong with that.
+    The module of a backend may have a function `check` of the argument, which raises an error for a wrong one.
     Raise `UnknownBackend`, or what the backend raises (ValueError).
     """
     name, _, argument = spec.partition(":")
@@ -52,7 +52,7 @@ def check_spec(spec: str) -> None:
     point = _backend(name)
     try:
         module = import_module(point.module)
-    except ImportError:  # what it lacks is reported when it is opened
+    except ImportError:  # a missing dependency is reported when it is opened
         return
     getattr(module, "check", str)(argument)
 

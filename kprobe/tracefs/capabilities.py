@@ -1,4 +1,4 @@
-"""What a tracefs may offer beyond the methods of `Tracefs`: optional, declared here, and looked up nowhere else.
+"""Optional capabilities of a tracefs, beyond the methods of `Tracefs`: declared here, and looked up nowhere else.
 
 A tracefs offers a capability by an attribute of that name and type.  It needs no base class and no registration.
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Capabilities:
-    """The capabilities of one tracefs; one that it doesn't offer is None unless the comment on it says otherwise.
+    """The capabilities of one tracefs; a missing one is None unless its comment says otherwise.
 
-    Each is looked up when it is read.  The comments name who offers it: "local" is `LocalTracefs`, "guest" a kernel in
+    Each is looked up when it is read.  The comments name the providers: "local" is `LocalTracefs`, "guest" a kernel in
     QEMU, "simulator" every simulated tracefs, "backend" one that `open_tracefs("sim:...")` opens, with an activity.
     """
 
@@ -30,27 +30,27 @@ class Capabilities:
     kallsyms: Callable[[], bytes]  # /proc/kallsyms; absent: b"" (local, guest, simulator)
     btf: Callable[[], bytes]  # the kernel's BTF; absent: b"" (local, guest)
     blacklist: Callable[[], bytes]  # debugfs' kprobes/blacklist; absent: b"" (local, guest, simulator)
-    # Starts to read the kernel's log; what it returns gives the lines printed since (local, guest, simulator).
+    # Starts to read the kernel's log; returns a function for the lines printed since (local, guest, simulator).
     kernel_log: Callable[[], Callable[[], list[str]]] | None
     # The ids of a process's threads; raises OSError if there is no such process.  This machine's are in /proc, so only
     # a tracefs of another machine offers it (guest, simulator).
     threads: Callable[[int], Iterable[int]] | None
 
-    # What is known of the kernel's functions without reading a list or its BTF.
+    # Facts about the kernel's functions that need no list and no BTF.
     has_function: Callable[[str], bool] | None  # whether available_filter_functions has the name (backend)
     has_all_symbols: bool  # False: kallsyms gives other sizes of functions than traces show; absent: True (simulator)
-    prototype: Callable[[str], PrototypeFields | None] | None  # of a function; None if it isn't known (simulator)
+    prototype: Callable[[str], PrototypeFields | None] | None  # of a function; None if unknown (simulator)
     # A function, the number of its parameter from 0 on, and a path a.b.c of members: the offset in bytes from each
     # pointer on the way, and the type at the end; None if it isn't known (simulator).
     member: Callable[[str, int, str], tuple[tuple[int, ...], CTypeFields] | None] | None
 
-    # A machine that does only what it was told to.
-    play: Callable[[], None] | None  # lets it begin, and returns at once (backend)
+    # A machine with a scripted activity.
+    play: Callable[[], None] | None  # starts it, and returns at once (backend)
     never_hits: Callable[[], str] | None  # why no probe can be enabled; "" if they can (backend)
     never_calls: Callable[[str], str] | None  # why a function is never called; "" if it is (backend)
     never_fires: Callable[[str], str] | None  # why a tracepoint or SYSTEM.EVENT never fires; "" if it does (backend)
 
-    close: Callable[[], None]  # ends what was opened with it; absent: does nothing (guest, backend)
+    close: Callable[[], None]  # closes what was opened with it; absent: does nothing (guest, backend)
 
     def __init__(self, tracefs: object) -> None:
         self._tracefs = tracefs
@@ -67,9 +67,9 @@ _ABSENT = {"kallsyms": bytes, "btf": bytes, "blacklist": bytes, "has_all_symbols
 
 
 def on_its_way(stream: Stream) -> int:
-    """Return how many bytes at most the kernel has given that no `read` of a stream has returned yet.
+    """Return the most bytes that the kernel may have handed over and no `read` of a stream has returned yet.
 
-    A guest's stream says so by an attribute of this name.  Of any other it is 1, which allows one more `read`.
+    A guest's stream has an attribute of this name.  For any other it is 1, which allows one more `read`.
     """
     count: int = getattr(stream, "on_its_way", 1)
     return count

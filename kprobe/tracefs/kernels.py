@@ -15,9 +15,9 @@ ALL = "all"
 
 
 class UnknownKernel(KprobeError, ValueError):
-    """No kernel that can be opened has this name; `known` are the names that exist.
+    """No kernel has this name; `known` are the names that exist.
 
-    `hint` says how to get that kernel, where that is known.
+    `hint` says how to get that kernel, where known.
     """
 
     def __init__(self, name: str, known: Sequence[str], hint: str = "") -> None:
@@ -34,18 +34,18 @@ class Kernel:
     __slots__ = ("flavour", "place", "release", "series", "spec")
 
     def __init__(self, spec: str, *, series: str = "", release: str = "", flavour: str = "", place: str = "") -> None:
-        self.spec = spec  # what `open_tracefs` takes: "sim:6.12"
+        self.spec = spec  # the argument of `open_tracefs`: "sim:6.12"
         self.series = series  # the first two numbers of its version: "6.12"
         self.release = release  # uname -r: "6.12.117+deb13-cloud-amd64"
         self.flavour = flavour  # "cloud-amd64"
-        self.place = place  # where what is known of it comes from: "package"
+        self.place = place  # the source of its data: "package"
 
     def __repr__(self) -> str:
         return f"Kernel({self.spec!r}, release={self.release!r})"
 
     @property
     def name(self) -> str:
-        """Return its spec without the backend, "6.12"; the whole spec of one that was given by that."""
+        """Return its spec without the backend, "6.12"; the full spec of a kernel that was chosen by it."""
         return self.spec.partition(":")[2] if self.release else self.spec
 
 
@@ -61,11 +61,10 @@ def kernels() -> list[Kernel]:
 
 
 def chosen(words: str = ALL) -> list[Kernel]:
-    """Return the kernels that words mean, with commas between them; each once, in the order in which they are named.
+    """Return the kernels that comma-separated words mean; each once, in the order in which they are named.
 
     A word is a series ("6.12"), with a flavour ("6.12-rt-amd64"), a release, "all", or any backend spec ("vm:6.1").
-    One that means none of these means what the backend of that name makes of it: "3.13" is "sim:3.13".  Raise
-    `UnknownKernel`.
+    Any other word is left to the backend of that name: "3.13" is "sim:3.13".  Raise `UnknownKernel`.
     """
     known = kernels()
     found: dict[str, Kernel] = {}
@@ -93,6 +92,6 @@ def _meant(word: str, known: Sequence[Kernel]) -> Kernel:
             check_spec(f"{backend}:{word}")
         except (UnknownBackend, ValueError) as error:
             hint = hint or getattr(error, "hint", "")
-        else:  # one that isn't listed, as little is known of it
+        else:  # not listed, as little is known of it
             return Kernel(f"{backend}:{word}")
     raise UnknownKernel(word, [kernel.name for kernel in known], hint)

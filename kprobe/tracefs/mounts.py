@@ -1,4 +1,4 @@
-"""Where this machine keeps its tracefs."""
+"""The mount table -> the directory of this machine's tracefs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kprobe.errors import NotPermitted, TracefsMissing
 MOUNTS = "/proc/self/mounts"
 TRACEFS = "/sys/kernel/tracing"  # from Linux 4.1
 DEBUGFS = "/sys/kernel/debug"  # older, and an automount of the same below it
-EMPTY = "mounted, and empty"  # seen on 6.12 with lockdown=confidentiality: it makes none of a tracefs' files
+EMPTY = "mounted, and empty"  # seen on 6.12 with lockdown=confidentiality: the tracefs has no files
 
 WITHOUT = "without one: --tracefs sim, a simulated kernel"
 
@@ -18,10 +18,10 @@ WITHOUT = "without one: --tracefs sim, a simulated kernel"
 def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DEBUGFS) -> str:
     """Return the directory of this machine's tracefs.
 
-    In this order: what the mount table `mounts` lists with the type tracefs; `tracefs`, if it holds events; the
-    directory tracing of `debugfs` and of what the table lists with the type debugfs (looking inside mounts it there).
+    In this order: mounts of type tracefs in the mount table `mounts`; `tracefs`, if it holds events; the directory
+    tracing of `debugfs` and of mounts of type debugfs (looking inside mounts it there).
 
-    Raise `NotPermitted` if one is there but closed to this process, else `TracefsMissing` with every place looked at.
+    Raise `NotPermitted` if one exists but is closed to this process, else `TracefsMissing` with all paths tried.
     """
     looked_at: list[tuple[str, str]] = []
     denied = ""
@@ -54,7 +54,7 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
 
 
 def _state_of(directory: str) -> tuple[str, int]:
-    """Say what is at `directory`, with an errno; 0 if it is a tracefs."""
+    """Return what `directory` is, with an errno; 0 if it is a tracefs."""
     try:
         names = os.listdir(directory)
     except OSError as error:
@@ -76,14 +76,14 @@ def _table(mounts: str) -> list[tuple[str, str]]:
 
 
 def is_tracefs(path: str, mounts: str = MOUNTS) -> bool:
-    """Return whether the kernel's own tracefs is at `path`, by the mount table: a simulated one can be mounted, too."""
+    """Return whether the kernel's tracefs is at `path`, by the mount table: a simulated one can be mounted, too."""
     return _kind(path, mounts) in ("tracefs", "debugfs")
 
 
 def is_of_the_same(root: str, path: str, mounts: str = MOUNTS) -> bool:
-    """Return whether a file of /proc or /sys tells of the kernel whose tracefs is at `root`.
+    """Return whether a file of /proc or /sys describes the kernel whose tracefs is at `root`.
 
-    Of a tracefs that a program serves (FUSE) that is so if the file is served as well.
+    For a tracefs that a program serves (FUSE), it does if the program serves the file as well.
     """
     if is_tracefs(root, mounts):
         return True
@@ -91,7 +91,7 @@ def is_of_the_same(root: str, path: str, mounts: str = MOUNTS) -> bool:
 
 
 def _kind(path: str, mounts: str) -> str:
-    """Return the type of the mount that a path is on; "" if that isn't known."""
+    """Return the type of a path's mount; "" if unknown."""
     try:
         table = _table(mounts)
     except OSError:
@@ -109,7 +109,7 @@ def _unescape(text: str) -> str:
 
 
 def permission_hint(root: str, lockdown: str = "/sys/kernel/security/lockdown", mounts: str = MOUNTS) -> str:
-    """Say why a write below `root` may be denied, from what this machine shows; "" if nothing explains it."""
+    """Say why a write below `root` may be denied, as far as this machine shows; "" if nothing explains it."""
     try:
         with open(lockdown, encoding="ascii") as file:
             state = file.read()

@@ -6,7 +6,7 @@ import errno
 import os
 import select
 import time
-from _thread import RLock  # threading's own, without the import of threading
+from _thread import RLock  # as in threading, without importing it
 
 from kprobe.errors import NotPermitted, TracefsMissing
 
@@ -21,16 +21,16 @@ else:
 
 READ_SIZE = 65536
 LARGEST = 16384  # bytes; one read(2) of trace_pipe gives no more (a page, or two since 6.8)
-RECHECK = 0.2  # seconds; a lost wake-up of the kernel's poll, and the end of file, are noticed after this
+RECHECK = 0.2  # seconds until a lost wake-up of the kernel's poll, or the end of file, is noticed
 
 
 class Stream(Protocol):
-    """A file that is read as it comes: trace_pipe.  What one may offer besides: `capabilities.on_its_way`."""
+    """A file that is read as it grows: trace_pipe.  Optional: `capabilities.on_its_way`."""
 
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.
 
-        Raise `TimeoutError` when `timeout` seconds pass with no data (0 only looks; None waits for ever), and
+        Raise `TimeoutError` when `timeout` seconds pass with no data (0: don't wait; None: wait for ever), and
         `OSError` with the kernel's errno and the path for anything else.
         """
 
@@ -60,7 +60,7 @@ class Tracefs(Protocol):
     """A tracefs: the machine's own, a simulated one, or that of a guest.
 
     Paths are relative to its root ("events/kprobes/myopen/enable"; "" is the root).  Every failure is an `OSError` with
-    the kernel's errno and the path.  What one may offer besides: `kprobe.tracefs.capabilities`.
+    the kernel's errno and the path.  Optional capabilities: `kprobe.tracefs.capabilities`.
     """
 
     def read(self, path: str) -> bytes:
@@ -73,20 +73,20 @@ class Tracefs(Protocol):
         """Return the names in a directory, without . and .., in the order of readdir(3)."""
 
     def exists(self, path: str) -> bool:
-        """Return True if a file or directory of that path exists; raise nothing if not."""
+        """Return whether a file or directory of that path exists; never raise."""
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which the kernel allows in instances/ only."""
 
     def rmdir(self, path: str) -> None:
-        """Remove a directory, though there are files in it; EBUSY while one of them is in use."""
+        """Remove a directory with its files; EBUSY while one of them is in use."""
 
     def stream(self, path: str) -> Stream:
-        """Open a file that is read as it comes, trace_pipe above all; EBUSY if it has a reader already."""
+        """Open a file that is read as it grows, such as trace_pipe; EBUSY if it has a reader already."""
 
 
 class LocalTracefs:
-    """The tracefs that is mounted at a directory of this machine; its methods are those of `Tracefs`.
+    """The tracefs mounted at a directory of this machine; its methods are those of `Tracefs`.
 
     The path in an `OSError` is the full one, below `root`.
     """
@@ -140,15 +140,15 @@ class LocalTracefs:
         return self._around("/proc/kallsyms")
 
     def btf(self) -> bytes:
-        """Return the BTF of this machine's kernel, b"" on the same conditions."""
+        """Return the BTF of this machine's kernel, b"" under the same conditions."""
         return self._around("/sys/kernel/btf/vmlinux")
 
     def blacklist(self) -> bytes:
-        """Return this machine's list of ranges that no kprobe may be in, b"" on the same conditions."""
+        """Return this machine's list of ranges closed to kprobes, b"" under the same conditions."""
         return self._around("/sys/kernel/debug/kprobes/blacklist")
 
     def kernel_log(self) -> Callable[[], list[str]]:
-        """Return a function that gives the lines which this machine's /dev/kmsg got since; none if it can't be read."""
+        """Return a function that returns the lines added to this machine's /dev/kmsg; none if it can't be read."""
         if not is_of_the_same(self.root, "/dev/kmsg"):
             return list
         try:
@@ -234,15 +234,15 @@ class LocalHandle:
         if descriptor >= 0:
             os.close(descriptor)
 
-    def __del__(self) -> None:  # an interrupt may come before anybody has it, and an open file keeps an instance busy
+    def __del__(self) -> None:  # an interrupt may lose it unclosed, and an open file keeps an instance busy
         self.close()
 
 
 class LocalStream:
     """trace_pipe of this machine.
 
-    A blocking read(2) of trace_pipe can't be ended from another thread, so the file is open without blocking, and the
-    waiting is a poll(2) on it and on a pipe that `close` writes to.  A non-blocking trace_pipe never reports its end
+    A blocking read(2) of trace_pipe can't be ended from another thread, so the file is non-blocking, and `read` waits
+    by poll(2) on it and on a pipe that `close` writes to.  A non-blocking trace_pipe never reports its end
     (tracing_wait_pipe: EAGAIN comes first), so the kernel's rule for it is applied here: the end is an empty pipe that
     has been read from before, while tracing_on beside it is 0.
     """
@@ -257,7 +257,7 @@ class LocalStream:
         self._readers = 0
         self._closed = False
         self._has_read = False
-        self._buffers: list[bytearray] = []  # that nobody reads into now
+        self._buffers: list[bytearray] = []  # not in use by a read
 
     def read(self, timeout: float | None = None) -> bytes:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -291,9 +291,9 @@ class LocalStream:
             self._release()
 
     def _read(self) -> bytes:
-        """Read what there is now, up to READ_SIZE bytes: one read(2) gives a page or two, and all after it costs more.
+        """Read the available data, up to READ_SIZE bytes: one read(2) returns a page or two, at a high cost per read.
 
-        The memory is used again: new memory for each costs more than the read of a page.
+        The memory is reused: allocating it anew costs more than reading a page.
         """
         buffer = self._buffers.pop() if self._buffers else bytearray(READ_SIZE)
         try:
@@ -302,7 +302,7 @@ class LocalStream:
             while more and len(free := free[more:]) >= LARGEST:
                 try:
                     more = self._handle.read_into(free)
-                except OSError:  # none now; anything else comes again at the next read
+                except OSError:  # no data now; any other error comes again at the next read
                     break
                 filled += more
             return bytes(memoryview(buffer)[:filled])
@@ -323,7 +323,7 @@ class LocalStream:
             return False
 
     def _release(self) -> None:
-        """Close the descriptors once nobody waits on them."""
+        """Close the descriptors once no thread waits on them."""
         if self._closed and not self._readers and self._wake_read >= 0:
             self._handle.close()
             self._close_wake()
@@ -340,7 +340,7 @@ class LocalStream:
 
 
 def open_local(argument: str) -> LocalTracefs:
-    """Open the tracefs of this machine: at the directory `argument`, or, if that is "", where the mount table says."""
+    """Open this machine's tracefs: at the directory `argument`, or, if that is "", by the mount table."""
     if not argument:
         return LocalTracefs(find_tracefs())
     try:

@@ -16,12 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tracefs import Tracefs
 
-PATIENCE = 2.0  # seconds; a holder that is stopped must not stop everybody else
+PATIENCE = 2.0  # seconds; a suspended holder must not block everybody else
 LOOK = 0.002  # seconds between two tries: a turn takes about one millisecond
 
 
 class Turn:
-    """Holds the lock within `with`, if there is a way to, and if it comes free in time."""
+    """Holds the lock within `with`, if the tracefs has one and it comes free in time."""
 
     __slots__ = ("_descriptor", "_root")
 
@@ -34,7 +34,7 @@ class Turn:
             try:
                 self._descriptor = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
                 _lock(self._descriptor)
-            except OSError:  # it is for the operations themselves to fail
+            except OSError:  # the operations themselves will report the error
                 pass
             except BaseException:
                 self._close()

@@ -1,4 +1,4 @@
-"""The value in a control file of a tracefs, as text without what stands around it."""
+"""The value in a control file of a tracefs, as text without the padding around it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tracefs import Tracefs
 
-AROUND = " \t\n\v\f\r\0"  # the end of the line; before 4.15 tracing_cpumask has zeros after it
+AROUND = " \t\n\v\f\r\0"  # the end of the line; before 4.15 tracing_cpumask has NULs after it
 
 
 def value(tracefs: Tracefs, path: str) -> str:

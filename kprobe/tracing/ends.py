@@ -1,4 +1,4 @@
-"""Both ends of functions: the probes at entries and returns that latencies are measured with."""
+"""Both ends of functions: the probes at entries and returns by which latencies are measured."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def functions(probes: Iterable[Probe]) -> dict[str, str]:
 
 
 def pointer(probes: Iterable[Probe]) -> str:
-    """Return the field of their events that says where the stack is."""
+    """Return the field of their events with the stack pointer."""
     return STACK_OF_2009 if any(STACK_OF_2009 in probe.args for probe in probes) else POINTER
 
 
 def both_ends(tracefs: Tracefs, probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Return these probes and those at the other ends of their functions.
+    """Return these probes, and probes at the other ends of their functions.
 
-    All fetch where the stack is, in the words of this kernel, by which calls are paired; but those of fprobes, which
-    say another place of it at returns.  Raise `DefinitionError` for what is no function's entry or return.
+    All fetch the stack pointer, in this kernel's words, by which calls are paired; except fprobes, which show another
+    one at returns.  Raise `DefinitionError` unless all are at a function's entry or return.
     """
     stack = of_stack(tracefs, POINTER)
     ends: dict[tuple[str, bool], Probe] = {}

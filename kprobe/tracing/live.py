@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Handle, Stream, Tracefs
 
 _CPU: Final = re.compile(r"cpu(\d{1,6})")
-_AT_ONCE: Final = 1 << 20  # bytes that are read of one CPU before the others have their turn
-_SETTLED: Final = 0.03  # seconds after which what a CPU had has come, too
-_SLICE: Final = 0.05  # seconds that one of several CPUs is waited for
+_AT_ONCE: Final = 1 << 20  # bytes that are read from one CPU before the others have their turn
+_SETTLED: Final = 0.03  # seconds after which a CPU's earlier data has arrived, too
+_SLICE: Final = 0.05  # seconds to wait for one of several CPUs
 
 
 class RawPipe:
-    """Reads the raw pages of all CPUs of an instance, merged by time; what it has read is gone from the kernel.
+    """Reads the raw pages of all CPUs of an instance, merged by time; the kernel drops what has been read.
 
     ``prefix`` is that of the instance, as ``instances/NAME/``, ``events`` are those whose formats are looked up first,
-    as GROUP/NAME.  Raises OSError of the files, ValueError if the kernel's description of them isn't understood.
+    as GROUP/NAME.  Raises OSError for the files, ValueError if the kernel's description of them isn't understood.
     """
 
     def __init__(self, tracefs: "Tracefs", prefix: str = "", *, events: tuple[str, ...] = ()) -> None:
@@ -52,7 +52,7 @@ class RawPipe:
         names = [name for name in tracefs.listdir(f"{prefix}per_cpu") if _CPU.fullmatch(name)]
         self._cpus = sorted(int(name[3:]) for name in names)
         self._streams: dict[int, Stream] = {}
-        self._lock = RLock()  # who opens a file again must not do so after `close`
+        self._lock = RLock()  # no file may be reopened after `close`
         self._is_closed = False
         self._names = _Again(tracefs, "saved_cmdlines")
         self._processes = _Again(tracefs, "saved_tgids")
@@ -75,7 +75,7 @@ class RawPipe:
     def read(self, timeout: float | None = None) -> list[Record]:
         """Return the next records, waiting for the first of them; an empty list after `close`.
 
-        Raise `TimeoutError` when `timeout` seconds pass without any (0 only looks; None waits for ever).
+        Raise `TimeoutError` when `timeout` seconds pass without any (0: don't wait; None: wait for ever).
         """
         end = None if timeout is None else time.monotonic() + timeout
         while self._streams and not self._is_closed:
@@ -83,7 +83,7 @@ class RawPipe:
             if records := self._holding.round(came, undrained):
                 return records
             if any(came):
-                # what another CPU had before may be on its way from a guest
+                # another CPU's earlier data may be on its way from a guest
                 time.sleep(_SETTLED)
                 continue
             left = float("inf") if end is None else end - time.monotonic()
@@ -93,19 +93,19 @@ class RawPipe:
         return []
 
     def drain(self) -> list[Record]:
-        """Return all that the kernel holds now; what others record meanwhile may come with it, and isn't waited for."""
+        """Return all that the kernel holds now, perhaps with what others record meanwhile."""
         remainder = Remainder(self._tracefs, f"{self._prefix}per_cpu", time.monotonic)
         found: list[Record] = []
         is_last = False
         while self._streams and not (is_last or self._is_closed):
-            # before the round: one takes more of each CPU than can be on its way from a guest
+            # before the round, which takes more of each CPU than can be on its way from a guest
             is_last = remainder.is_over()
             came, undrained = self._round()
             found += self._holding.round(came, undrained)
             if not any(came) and not is_last:
                 is_last = not remainder.is_counted
                 time.sleep(PAUSE)
-        return found + self._holding.rest()
+        return found + self._holding.remaining()
 
     def close(self) -> None:
         """Close the files, from any thread; a read that waits returns an empty list."""
@@ -113,12 +113,12 @@ class RawPipe:
         with self._lock:
             for cpu, stream in list(self._streams.items()):
                 stream.close()
-                del self._streams[cpu]  # now: an interrupt may come at any time, and then this is done again
+                del self._streams[cpu]  # last: after an interrupt this runs again
             self._names.close()
             self._processes.close()
 
     def _round(self) -> tuple[list[list[Stamped]], list[int]]:
-        """Read what every CPU has; return the records of each, and the last times of those that may have more."""
+        """Read every CPU; return the records of each, and the last times of those that may have more."""
         came, undrained = [], []
         for cpu in self._cpus:
             pages, last = self._take(cpu)
@@ -128,7 +128,7 @@ class RawPipe:
         return came, undrained
 
     def _take(self, cpu: int) -> tuple[list[Stamped], int | None]:
-        """Read what a CPU has; return its records and, if it may have more, the time of the last of them."""
+        """Read a CPU; return its records and, if it may have more, the time of the last one."""
         stream = self._streams.get(cpu)
         pieces, length, is_drained = [self._rests[cpu]], 0, False
         while stream is not None and length < _AT_ONCE and not is_drained:
@@ -169,14 +169,14 @@ class RawPipe:
             self._reopen(cpu)
 
     def _reopen(self, cpu: int) -> None:
-        """Go on where a stream has ended: a read that meets a writer gives nothing, once (tracing_buffers_read)."""
+        """Reopen a stream that ended: a read that meets a writer returns nothing, once (tracing_buffers_read)."""
         with self._lock:
             if (stream := self._streams.get(cpu)) and not self._is_closed:
                 stream.close()
                 self._streams[cpu] = self._tracefs.stream(self._path(cpu, "trace_pipe_raw"))
 
     def _look_at_tasks(self) -> None:
-        # the kernel names a task when its text is read, so later is as good
+        # the kernel too names a task only when its text is read
         self._pages.tasks.read(self._names.read())
         self._pages.tgids = tgids(self._processes.read())
 
@@ -191,7 +191,7 @@ class RawPipe:
 
     def _page_header(self) -> PageHeader:
         header = page_header(self._tracefs.read("events/header_page"))
-        # since 6.8 each instance has pages of its own size, and that file speaks of the top one's
+        # since 6.8 each instance has its own page size, and that file describes the top level's
         size = self._text(f"{self._prefix}buffer_subbuf_size_kb").strip()
         return header.of_size(int(size) * 1024) if size.isdigit() and int(size) else header
 
@@ -200,11 +200,11 @@ class RawPipe:
         return "count" if chosen is not None and chosen[1].decode(errors="replace") in COUNTS else "time"
 
     def _letters(self) -> Letters:
-        """Ask the header of the text which flags the kernel prints; at the top level that file has everybody's trace.
+        """Find the flags that the kernel prints by the header of its text; at the top level that has everybody's trace.
 
-        Kernels without instances, before 3.10, have no letter but the four, if they print any.
+        Kernels without instances, before 3.10, have at most the four letters.
 
-        On x86-64, which knows of its interrupts, the second bit has never meant that it doesn't.
+        On x86-64, which knows the state of interrupts, the second bit has never meant that it is unknown.
         """
         if not self._prefix:
             return ALL_LETTERS if self._tracefs.exists("instances") else Letters(False, False)
@@ -216,7 +216,7 @@ class RawPipe:
         return (event.partition("/")[0], text) if text else None
 
     def _look_up(self, number: int) -> Format | None:
-        """Find the format of an event that somebody else has enabled."""
+        """Return the format of an event that somebody else has enabled."""
         wanted = str(number).encode()
         for group in self._tracefs.listdir("events"):
             try:
@@ -230,13 +230,13 @@ class RawPipe:
 
 
 class _Again:
-    """A file that is read again and again through one open, which a probe of opens would see each time."""
+    """A file that is read repeatedly through one open(2): a probe on opens would see each further one."""
 
     def __init__(self, tracefs: "Tracefs", path: str) -> None:
         self._tracefs, self._path = tracefs, path
         self._handle: Handle | None = None
         try:
-            # not all that is a tracefs has it
+            # not every tracefs has it
             self._handle = tracefs.open(path, os.O_RDONLY) if hasattr(tracefs, "open") else None
             self._is_there = self._handle is not None or tracefs.exists(path)
         except OSError:

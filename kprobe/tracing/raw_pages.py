@@ -1,4 +1,4 @@
-"""The raw pages of a trace, where the kernel offers pages that are understood."""
+"""The raw pages of a trace, where the kernel offers them in a known layout."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.live import RawPipe
 
-ABSENT = (errno.ENOENT, errno.ENOSYS, errno.EINVAL)  # what a tracefs without them says
+ABSENT = (errno.ENOENT, errno.ENOSYS, errno.EINVAL)  # errors of a tracefs without them
 
 
 def open_raw(tracefs: Tracefs, prefix: str, events: tuple[str, ...], *, insists: bool) -> RawPipe | None:
-    """Open the raw pages of all CPUs of an instance; None if the kernel offers none that are understood.
+    """Open the raw pages of all CPUs of an instance; None if the kernel offers none in a known layout.
 
-    Where the tracefs says `has_all_symbols` is false, text is read instead: it alone has the sizes of functions.
-    Raise `Unsupported` and `OSError` in place of that if it `insists`.
+    Where `has_all_symbols` of the tracefs is false, text is read instead: only text has the sizes of functions.  If the
+    trace `insists`, raise `Unsupported` or `OSError` instead.
     """
     if not insists and not Capabilities(tracefs).has_all_symbols:
         return None

@@ -1,8 +1,8 @@
-"""What a buffer held when a trace was stopped, and whether it has been read: others may record into it on and on.
+"""What a buffer held when a trace stopped, and whether it has been read: others may keep recording into it.
 
-By the kernel's own counts in `per_cpu/cpu*/stats` (tracing_stats_read() in kernel/trace/trace.c): every entry that was
-written by then has been read or overwritten once these two have come to that number.  Kernels before 3.10 don't say
-what was read: there an empty buffer is the end.  In any case its time is over some day.
+It goes by the kernel's counts in `per_cpu/cpu*/stats` (tracing_stats_read() in kernel/trace/trace.c): once the entries
+read and overwritten reach the number written by then, all are done.  Kernels before 3.10 don't count entries read:
+there an empty buffer is the end.  In any case there is a time limit.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Stream, Tracefs
 
 ENTRIES, OVERRUN, READ = b"entries", b"overrun", b"read events"
-PATIENCE = 2.0  # seconds in which some of it must come
-PAUSE = 0.02  # seconds between two looks where nothing was found
+PATIENCE = 2.0  # seconds without any of it, after which it is over
+PAUSE = 0.02  # seconds between two reads where nothing came
 
 
 class Remainder:
-    """What the buffers in a directory `per_cpu` hold when this is made; `clock` gives seconds.
+    """What the buffers in a directory `per_cpu` hold when this is created; `clock` returns seconds.
 
-    `is_counted` is false where the kernel tells nothing of it; else there are so many `entries`.
+    `is_counted` is false where the kernel has no counts; else there are `entries`.
     """
 
     def __init__(self, tracefs: Tracefs, directory: str, clock: Callable[[], float]) -> None:
         self._tracefs = tracefs
         self._clock = clock
-        # by file: how far its counts must come, if they tell, and how far they have
+        # by file: the count to reach, if known, and the current one
         self._left: dict[str, tuple[int | None, int]] = {}
         self.entries = 0
         for path in self._files(directory):
@@ -41,13 +41,13 @@ class Remainder:
         self._end = clock() + PATIENCE
 
     def is_over(self) -> bool:
-        """True once the kernel has given all of it, or no more of it for a while."""
+        """True once the kernel has returned all of it, or no more of it for a while."""
         for path, (most, before) in list(self._left.items()):
             stats = self._stats(path)
             if not stats:
                 continue
             gone = _gone(stats)
-            # one that somebody has emptied counts from zero
+            # a buffer that somebody emptied counts from zero
             if not stats.get(ENTRIES) or gone < before or (most is not None and gone >= most):
                 del self._left[path]
             elif most is not None and gone > before:
@@ -56,10 +56,10 @@ class Remainder:
         return (self.is_counted and not self._left) or self._clock() >= self._end
 
     def texts(self, stream: Stream, sleep: Callable[[float], None]) -> Iterator[bytes]:
-        """Yield what a stream gives of it; what is recorded meanwhile may come with it."""
-        left = on_its_way(stream)  # bytes, for one look at least
+        """Yield it from a stream; what is recorded meanwhile may come with it."""
+        left = on_its_way(stream)  # bytes, for at least one read
         while left > 0:
-            is_over = self.is_over()  # before the look, which finds all that was given by then
+            is_over = self.is_over()  # before the read, which returns all that was handed over by then
             try:
                 data = stream.read(0)
             except TimeoutError:
@@ -87,7 +87,7 @@ class Remainder:
 
 
 def numbers(text: bytes) -> dict[bytes, int]:
-    """Read a `stats` file; times have fractions, and are left out."""
+    """Read a `stats` file, without the times, which have fractions."""
     pairs = (line.partition(b": ")[::2] for line in text.splitlines())
     return {name: int(number) for name, number in pairs if number.isdigit()}
 

@@ -1,7 +1,7 @@
-"""How many events were read from an instance's buffer and how many were lost, by the kernel's own counts.
+"""How many events were read from an instance's buffer and how many were lost, by the kernel's counts.
 
-It is in `per_cpu/cpu*/stats` (tracing_stats_read() in kernel/trace/trace.c; 3.2 doesn't say what was read, 3.13 does),
-and saves looking for events in text, which costs as much as a third of reading that.
+They are in `per_cpu/cpu*/stats` (tracing_stats_read() in kernel/trace/trace.c; entries read are in 3.13, not in 3.2).
+Counting events in text would cost a third of the time to read it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LOST = (OVERRUN, b"dropped events")
 
 
 def ring_counts(tracefs: Tracefs, instance: Instance, probes: tuple[Probe, ...], terms: Terms) -> RingCounts | None:
-    """Return the kernel's count if it tells how many events come by trace_pipe, which it does where nothing else comes.
+    """Return the kernel's counts if only events come by trace_pipe, so that they are the number of events.
 
-    It counts entries of the buffer, whichever event's they are, and stacks too.
+    The kernel counts entries of the buffer: of any event, and stacks too.
     """
     if not instance.is_own or len(probes) > 1 or terms.stacktrace or terms.max_events is not None:
         return None
@@ -30,7 +30,7 @@ def ring_counts(tracefs: Tracefs, instance: Instance, probes: tuple[Probe, ...],
 
 
 class RingCounts:
-    """The counts of all CPUs of one instance; after `settle` they are what they were then."""
+    """The counts of all CPUs of one instance; `settle` fixes them."""
 
     def __init__(self, tracefs: Tracefs, directory: str) -> None:
         self._tracefs = tracefs
@@ -38,7 +38,7 @@ class RingCounts:
         self._settled: tuple[int, int] | OSError | None = None
 
     def is_there(self) -> bool:
-        """True if this kernel says how many events were read."""
+        """True if this kernel counts the entries read."""
         try:
             stats = self._stats()
         except OSError:
@@ -46,7 +46,7 @@ class RingCounts:
         return bool(stats) and all(READ in one for one in stats)
 
     def numbers(self) -> tuple[int, int]:
-        """Return how many events were read, and how many lost.  Raise `OSError`."""
+        """Return the numbers of events read and lost.  Raise `OSError`."""
         if isinstance(self._settled, OSError):
             raise self._settled
         if self._settled is not None:
@@ -55,7 +55,7 @@ class RingCounts:
         return sum(one[READ] for one in stats), sum(one.get(key, 0) for one in stats for key in LOST)
 
     def settle(self) -> None:
-        """Keep what there is now: the instance goes."""
+        """Keep the current counts: the instance will be removed."""
         try:
             self._settled = self.numbers()
         except OSError as error:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Maker(Protocol):
-        """What a `Tracer` is to its traces."""
+        """The part of a `Tracer` that its traces need."""
 
         tracefs: Tracefs
         proc: str
@@ -57,16 +57,16 @@ if TYPE_CHECKING:
         sleep: Callable[[float], None]
 
 
-UNCOUNTED = ("f", "t", "e")  # kinds of probes of which kprobe_profile has no row
-TICK = 0.1  # seconds; how soon a `stop` is noticed
+UNCOUNTED = ("f", "t", "e")  # kinds of probes without a row in kprobe_profile
+TICK = 0.1  # seconds until a `stop` is noticed
 
 
 class Trace:
-    """One trace, from the adding of its probes to the last undo; `async with` and `async for` work, too.
+    """One trace, from adding its probes to the last undo; `async with` and `async for` work, too.
 
-    `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
-    own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
-    `tally` counts what was read of it; `undo_failures`, after the end, are the steps that could not be undone.
+    `probes` are what is traced, `instance` where; once it has begun, the probes' events are in the session's group,
+    unless the user named another.  `notices` are our sentences for the user about what may surprise; `tally` counts the
+    events read; `undo_failures`, after the end, are the steps that could not be undone.
     """
 
     instance: Instance
@@ -89,7 +89,7 @@ class Trace:
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
         self._names: NamesByAddress | None = None
-        self._last: Iterator[bytes] | None = None  # of the text, after the end
+        self._last: Iterator[bytes] | None = None  # of the text, once the trace has ended
         self._is_drained = False  # whether all raw pages were read after the end
         self._began = 0.0
         self._is_open = False
@@ -171,7 +171,7 @@ class Trace:
 
     async def _undone(self, worker: Worker, error: BaseException | None) -> None:
         cancelled = None
-        if worker.pending is not None:  # for nobody any more
+        if worker.pending is not None:  # nobody takes it any more
             self.stop()
             cancelled = await worker.settled(worker.pending)
         await worker.do(lambda: self.__exit__(type(error) if error else None, error, None))
@@ -179,7 +179,7 @@ class Trace:
             raise cancelled
 
     def events(self) -> TraceEvents:
-        """Return the events alone, for `for` and `async for`: what iteration yields, without records of other types."""
+        """Return only the events, for `for` and `async for`: iteration without records of other types."""
         return TraceEvents(self)
 
     @property
@@ -203,7 +203,7 @@ class Trace:
         return data and self.tally.text(data, self.formats, live=True)
 
     def read_records(self, timeout: float | None = None) -> list[Record]:
-        """Return the next records of a raw trace; an empty list at its end, which a duration has, and `stop`.
+        """Return the next records of a raw trace; an empty list at its end, after a duration or `stop`.
 
         Raise `TimeoutError` after `timeout` seconds without any.
         """
@@ -221,7 +221,7 @@ class Trace:
         return self.tally.records(self._raw.drain())
 
     def _last_texts(self, stream: Stream) -> Iterator[bytes]:
-        """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
+        """Return the remaining text, once only: others' text may go on for ever."""
         self._disable()
         if self._last is None:
             self._last = self._held().texts(stream, self._tracer.sleep)
@@ -233,7 +233,7 @@ class Trace:
         return Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
 
     def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
-        """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
+        """Return the result of `read` once there is one; None after `stop`.  Raise `TimeoutError`."""
         clock = self._tracer.clock
         now = clock()
         deadline = None if timeout is None else now + timeout
@@ -273,9 +273,9 @@ class Trace:
         return lines_of(self.chunks())
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the duration is over, or `stop`; then let no more events in.
+        """Wait until the duration is over, or `stop`; then disable the events.
 
-        Raise `TimeoutError` after `timeout` seconds in which it isn't.
+        Raise `TimeoutError` if that takes longer than `timeout` seconds.
         """
         if self.terms.duration is not None:
             clock = self._tracer.clock
@@ -289,7 +289,7 @@ class Trace:
         self._disable()
 
     def read_buffer(self) -> bytes:
-        """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
+        """Return the `trace` file: the header, and every event in the buffer, where they stay."""
         self._check()
         path = self.instance.path("trace")
         if self.instance.is_own:
@@ -306,7 +306,7 @@ class Trace:
         return {name: self.tracefs.read(path).decode(errors="surrogateescape") for name, path in paths.items()}
 
     def problems(self) -> list[str]:
-        """Return sentences on what of a raw trace isn't understood."""
+        """Return sentences on what isn't understood in a raw trace."""
         return [] if self._raw is None else self._raw.problems
 
     @property
@@ -320,12 +320,12 @@ class Trace:
         return self._hists is not None
 
     def counted(self) -> list[tuple[str, dict[int, int], int]]:
-        """Return of each event its name, how often each number came, and how many events the kernel's table dropped."""
+        """Return for each event its name, the count of each number, and how many events the kernel's table dropped."""
         is_over = self.is_stopped or self._tracer.clock() >= self._began + (self.terms.duration or float("inf"))
         return [] if self._hists is None else self._hists.counted(self.probes, is_over=is_over)
 
     def _wait_for_count(self) -> None:
-        """Wait until the trace is over, in which the kernel counts."""
+        """Wait until the trace is over, while the kernel counts."""
         self.wait()
         while self.terms.duration is None and not self.is_stopped:
             began = self._tracer.clock()
@@ -333,19 +333,19 @@ class Trace:
             self._waiting.since(began)
 
     def count_hits(self) -> None:
-        """Count from now on, for `hits`, the events of which the kernel keeps no count by itself: f:, t: and e:."""
+        """Count from now on, for `hits`, the events that the kernel doesn't count by itself: f:, t: and e:."""
         if self._hits is None and not self.is_counted:
             self._counted = tuple(probe for probe in self.probes if probe.kind in UNCOUNTED)
             self._hits = count_hits(self.tracefs, self._undo, self.instance, self._counted)
 
     def hits(self) -> int | None:
-        """Return how often those were hit since `count_hits`, filtered or not; None if that isn't known."""
+        """Return how often those were hit since `count_hits`, filtered or not; None if unknown."""
         return self._hits.hits(self._counted) if self._hits is not None and self._counted else None
 
     def latencies(self) -> dict[str, Latency]:
-        """Return the times from entry to return, in nanoseconds, of each function of which there are both ends.
+        """Return the times from entry to return, in nanoseconds, of each function with both ends probed.
 
-        Its probes are at both ends with `Tracer.trace(..., latency=True)`, by which recursive calls are told apart.
+        `Tracer.trace(..., latency=True)` puts probes at both ends, and tells recursive calls apart.
         """
         from kprobe_text.figures.latencies import Latencies
 
@@ -357,7 +357,7 @@ class Trace:
             return figure.rows
 
     def histograms(self, field: str) -> dict[str, Histogram]:
-        """Return of each event how the numbers in a field are spread.
+        """Return for each event a histogram of the numbers in a field.
 
         With `count=field` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it
         counted by something else.
@@ -370,7 +370,7 @@ class Trace:
         return figure.tables
 
     def counts(self, by: str) -> dict[str, dict[object, int]]:
-        """Return of each event how often which value came: of a field, or of comm, pid, cpu or stacktrace.
+        """Return for each event the count of each value of a field, or of comm, pid, cpu or stacktrace.
 
         With `count=by` in `Tracer.trace` the kernel has counted them, where it can.  Raise `ValueError` if it counted
         by something else.
@@ -383,7 +383,7 @@ class Trace:
         return figure.tables
 
     def stacks(self) -> dict[tuple[str, ...], int]:
-        """Return how often each kernel stack came: the task's name, then its frames, outermost first.
+        """Return the count of each kernel stack: the task's name, then its frames, outermost first.
 
         They are recorded with `stacktrace=True` in `Tracer.trace`.
         """
@@ -418,11 +418,11 @@ class Trace:
         self.notices += figure.notes()
 
     def missed(self) -> int:
-        """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""
+        """Return how many hits of p: and r: probes the kernel missed; then r: needs a higher maxactive."""
         return sum(missed(self.tracefs, probe) for probe in self.probes)
 
     def stop(self) -> None:
-        """End the trace soon, from a signal handler or any thread: reading goes on with what the kernel still holds."""
+        """End the trace soon, from a signal handler or any thread: readers still get what the kernel holds."""
         self._is_stopped = True
 
     @property
@@ -453,22 +453,22 @@ class Trace:
         if terms.pid is not None and not picks:
             self.notices.append("threads that the process starts from now on are not seen")
         self._events = TracedEvents(tracefs, self._undo, self.instance)
-        # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
+        # late: if we are killed before it is enabled, nothing tells whose an event in the user's group is
         self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
         self.probes = self._events.probes
         self.tally = EventTally([probe.name for probe in self.probes], terms.max_events)
-        # after the events: before 5.16 one that is added later fires for all threads
+        # after the events: before 5.16, an event added later fires for all threads
         self.notices += self._events.set_filter(terms.filter, pick(self.instance, tids))
         if picks:
             self._threads.watch(self.instance, tids)
         self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
         if self._hists is None:
             self._listen()
-        self._events.verify()  # who came in between would have been given our hits, and we his
+        self._events.verify()  # a probe added in between would get our hits, and we its hits
         self._began = self._tracer.clock()
 
     def _listen(self) -> None:
-        """Open what the events are read from, and let them fire."""
+        """Open the source of the events, and enable them."""
         terms = self.terms
         if terms.raw is not False:
             self._open_raw()
@@ -495,7 +495,7 @@ class Trace:
             self._events.disable()
 
     def named(self, records: list[Record]) -> list[Record]:
-        """Return records of this trace with the names of their events, where the kernel's text has none."""
+        """Return records of this trace with their events' names, where the kernel's text has none."""
         if self._names is None:
             return records
         return self._names.named(records)
@@ -505,7 +505,7 @@ class Trace:
             yield from batch
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield the records that come at once, together: what each read gives."""
+        """Yield the records in batches: what each read returns."""
         self._check()
         if self.is_raw:
             while records := self.read_records():

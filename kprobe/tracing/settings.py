@@ -1,4 +1,4 @@
-"""The settings that a trace changes in the place where it works, besides its events."""
+"""The settings that a trace changes in its instance, besides its events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORD = 32  # CPUs between two commas of a mask
 
 
 class Settings:
-    """Sets options and files of an instance; at the top level the undo puts old values back, and markers keep them.
+    """Sets options and files of an instance; at the top level the undo restores old values, which markers keep.
 
     `proc` is where this machine's processes are listed.
     """
@@ -33,9 +33,9 @@ class Settings:
         self._proc = proc
 
     def prepare(self, terms: Terms, *, follows: bool) -> None:
-        """Set what was asked for; `follows` if threads can be followed there.
+        """Apply the trace's settings; `follows` if threads can be followed there.
 
-        Raise `Unsupported`, `Busy` if another session has set it otherwise, or what the kernel refuses.
+        Raise `Unsupported`, `Busy` if another session has set another value, or the kernel's refusal.
         """
         instance = self._instance
         if terms.follow:
@@ -62,7 +62,7 @@ class Settings:
     def _set_option(self, name: str, is_on: bool) -> None:
         """Set an option.
 
-        Instances before Linux 4.4 have no options: those of the top level hold for all, and are set there.
+        Instances before Linux 4.4 have no options: those of the top level apply to all, and are set there.
         """
         instance, file = self._instance, f"options/{name}"
         is_own, old = instance.is_own, instance.state(file)
@@ -87,7 +87,7 @@ class Settings:
         self._set(instance.path(name), new, None if instance.is_own else old)
 
     def _set(self, path: str, new: str, old: str | None) -> None:
-        """Write to a file; `old` is what the undo writes, None for an instance's: the directory's end does it then."""
+        """Write to a file; `old` is what the undo writes, None in an instance, whose removal undoes it."""
         instance = self._instance
         if old is not None:
             doubt = TopFile(self._tracefs, self._undo, instance.session, path, self._proc).set(new, old)
@@ -100,7 +100,7 @@ class Settings:
 
 
 def _size(instance: Instance) -> str:
-    """Return the buffer's size, which is the one that it gets as soon as it is used."""
+    """Return the buffer's size once it is used."""
     shown = instance.state("buffer_size_kb")
     size = shown.rpartition("(expanded: ")[2].rstrip(")")
     if not size.isdigit() and not instance.is_own:
@@ -112,7 +112,7 @@ def _size(instance: Instance) -> str:
 
 
 def mask(cpus: Iterable[int]) -> str:
-    """Return CPUs as the kernel writes a mask of them: 1,00000003."""
+    """Return CPUs as a mask in the kernel's format: 1,00000003."""
     bits = sum(1 << cpu for cpu in set(cpus))
     words: list[int] = []
     while bits or not words:

@@ -1,4 +1,4 @@
-"""The state of a trace that has recorded nothing, for whoever waits for it."""
+"""The state of a trace that has recorded nothing, for messages to those who wait for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = "can't be read"
 
 
 def facts(tracefs: Tracefs, instance: Instance, probes: Iterable[Probe], filter: str) -> list[tuple[str, str]]:
-    """Return what there is to know: (what, how it is)."""
+    """Return the known facts: (what, its state)."""
     found = []
     for probe in probes:
         counts = profiled(tracefs, probe)

@@ -1,4 +1,4 @@
-"""How many events a trace has had, for each event and in total, and how many the kernel lost."""
+"""How many events a trace has had, by event and in total, and how many the kernel lost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from .ring_counts import RingCounts
 
-FEW = 8  # so many names are looked for one by one
-# a line of the patch of 2009, which shows the place of a probe and not its event
+FEW = 8  # names that are searched for one by one
+# a line of the patch of 2009, which shows a probe's address and not its event
 UNNAMED = (
     rb"^[^\n]{16}-\d+ +\[\d+\] +\d+\.\d+: "
     rb"(?:[^\s:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: <- [^\s:]+)?|0(?:x[0-9a-f]+)? <- [^\s:]+):"
@@ -21,48 +21,48 @@ UNNAMED = (
 
 
 class EventTally:
-    """Counts what is read of a trace, and cuts it off after `most` events.
+    """Counts the events read from a trace, and cuts it off after `most` of them.
 
-    Text is counted by how its lines look, unless it may be cut off: then it is parsed; or the kernel counts, by `ring`.
+    Text is counted by the look of its lines; if it may be cut off it is parsed; with `ring`, the kernel counts.
     """
 
     ring: RingCounts | None = None
 
     def __init__(self, names: Iterable[str], most: int | None = None) -> None:
         self._events = dict.fromkeys(names, 0)
-        self._unnamed = 0  # events that the kernel shows without their names
+        self._unnamed = 0  # events that the kernel prints without names
         self._lost = 0
         self._uncertain = False
         self._most = most
-        self._unfinished = b""  # the beginning of a line
+        self._unfinished = b""  # an incomplete line
         self._parser: Parser | None = None
         self._line: Callable[[bytes], list[bytes]] | None = None
 
     @property
     def events(self) -> dict[str, int]:
-        """How many there were of each event, by its name.  Raise `OSError` if the kernel counts and doesn't say."""
+        """The number of each event, by name.  Raise `OSError` if the kernel's counts can't be read."""
         if self.ring is not None:
             return dict.fromkeys(self._events, self.ring.numbers()[0])
         return self._events
 
     @property
     def lost(self) -> int:
-        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError` as `events` does."""
+        """How many events the kernel overwrote unread, as far as it tells.  Raise `OSError` as `events` does."""
         return self._lost if self.ring is None else self.ring.numbers()[1]
 
     @property
     def uncertain(self) -> bool:
-        """True if more were lost: some losses have no number."""
+        """True if more may be lost: some losses have no number."""
         return self._uncertain
 
     @property
     def is_by_event(self) -> bool:
-        """True if `events` has all that there were, by their names."""
+        """True if `events` has all events, by name."""
         return not self._unnamed
 
     @property
     def total(self) -> int:
-        """All events, those too that the kernel shows without their names."""
+        """All events, including those that the kernel prints without names."""
         return sum(self.events.values()) + self._unnamed
 
     @property
@@ -71,9 +71,9 @@ class EventTally:
         return self._most is not None and self.total >= self._most
 
     def text(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
-        """Count the events in the kernel's text, and return it as far as it is wanted.
+        """Count the events in the kernel's text, and return it up to the last one needed.
 
-        Where it may be cut off, lines are told from what strings hold by `formats` of the events.
+        Where it may be cut off, the events' `formats` tell lines from the contents of strings.
         """
         if self._most is not None:
             return self._cut(data, formats, live=live)
@@ -82,18 +82,18 @@ class EventTally:
         return data
 
     def settle(self) -> None:
-        """Keep what was counted: the trace ends."""
+        """Keep the final counts: the trace ends."""
         if self.ring is not None:
             self.ring.settle()
 
     def _count(self, text: bytes) -> None:
-        """Count what is in whole lines; text is copied only where a line isn't whole."""
+        """Count events in complete lines; text is copied only where a line is incomplete."""
         end = text.rfind(b"\n") + 1
         self._unfinished = text[end:]
         lines = text[:end]
         names = [name.encode() for name in self._events]
         counts = [lines.count(b": %b: " % name) for name in names] if len(names) <= FEW else []
-        # also other lines than those of events, or more than one name in one; `count` of newlines takes twice as long
+        # other lines too, or several names in one line; counting newlines takes twice as long
         if sum(counts) != len(BytesIO(lines).readlines()):
             found = self._names(lines)
             counts = [found.count(name) for name in names]
@@ -104,7 +104,7 @@ class EventTally:
             self._events[name] += count
 
     def records(self, records: list[Record]) -> list[Record]:
-        """Count records; return them up to the last that is wanted, and its stack."""
+        """Count records; return them up to the last one needed, and its stack."""
         from kprobe_text.text import Event, Lost, StackTrace
 
         for at, record in enumerate(records):
@@ -120,7 +120,7 @@ class EventTally:
         return records
 
     def header(self, data: bytes) -> None:
-        """Count what was overwritten in a buffer that is read at its end, by its headings: 205/1000 are 795 lost."""
+        """Count overwritten events by the headings of a buffer that is read at the end: 205/1000 are 795 lost."""
         numbers = data.partition(b"entries-in-buffer/entries-written: ")[2].split()
         kept, _, written = numbers[0].partition(b"/") if numbers else (b"", b"", b"")
         if kept.isdigit() and written.isdigit():

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from kprobe_text.text import Event, Record
 
     class Recorded(Protocol):
-        """What a `Trace` is to its events."""
+        """The part of a `Trace` that its events need."""
 
         def __iter__(self) -> Iterator[Record]: ...
         def __aiter__(self) -> AsyncIterator[Record]: ...
 
 
 class TraceEvents:
-    """The events of a trace, as they come: for `for`, `next` and `async for`; what else comes is passed over.
+    """The events of a trace, as they come: for `for`, `next` and `async for`; other records are skipped.
 
-    A trace that hasn't begun begins with the first and ends with the iteration.
+    The first one begins a trace that hasn't begun, which then ends with the iteration.
     """
 
     __slots__ = ("_records", "_trace")

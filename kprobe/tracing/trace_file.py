@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kprobe.tracing.remainder import Remainder
 
 
-MORE = 2  # lines that an entry may have, of which one is usual
-SECONDS = 5.0  # that the reading of a file takes which may be longer each time
+MORE = 2  # lines that an entry may have; usually one
+SECONDS = 5.0  # seconds for reading a file that may keep growing
 
 
 def read_trace(tracefs: Tracefs, path: str) -> bytes:
@@ -27,15 +27,15 @@ def read_trace(tracefs: Tracefs, path: str) -> bytes:
 
 
 def read_shared(tracefs: Tracefs, path: str, held: Remainder, clock: Callable[[], float]) -> bytes:
-    """Return the text of a buffer that holds so much now, and that others may fill as fast as it is read.
+    """Return the text of a buffer with this much in it, which others may fill as fast as it is read.
 
-    Lines are in the order of time: after some seconds, those of so many entries are enough.
+    Lines are in the order of time: after some seconds, lines for as many entries are enough.
     """
     if not (held.is_counted and hasattr(tracefs, "open")):
         return read_trace(tracefs, path)
     end = clock() + SECONDS
     parts: list[bytes] = []
-    lines = 0  # but for those of stacks
+    lines = 0  # except lines of stacks
     try:
         handle = tracefs.open(path, os.O_RDONLY)
         try:

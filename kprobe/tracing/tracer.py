@@ -1,4 +1,4 @@
-"""The tracer, which makes traces: one tracefs, and what they look at on this machine."""
+"""The tracer, which makes traces: one tracefs, and this machine's processes and clock."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Tracer:
     """Traces with one tracefs.
 
-    `proc` is where this machine's processes are listed, `owner` whose name our sessions carry (by default, this
-    process's), `clock` gives seconds and `sleep` waits for them.
+    `proc` is where this machine's processes are listed, `owner` the process that our sessions are named after (this one
+    by default), `clock` returns seconds and `sleep` waits for them.
     """
 
     def __init__(
@@ -48,26 +48,26 @@ class Tracer:
         self.sleep = sleep
 
     def trace(self, *definitions: str | Probe, latency: bool = False, **options: Unpack[TraceOptions]) -> Trace:
-        """Return the trace of these probes; it begins with `with`, or with iteration.
+        """Return a trace of these probes; it begins with `with`, or with iteration.
 
         - `filter`: The kernel's event filter, set on each event that has its fields.
         - `pid`, `tid`: Trace only this process (all its threads), or only this thread.
         - `follow`: Trace what the process forks, too.
         - `stacktrace`: Record the kernel stack after every event.
         - `duration`: Seconds to trace; until they are over, events stay in the kernel's buffer.
-        - `top_level`: Work without an instance of the trace's own.
-        - `raw`: Read the kernel's raw pages in place of its text.  Iteration gives the same records, exact whatever
-          their strings hold, and there is no text.  None: where the kernel offers it.
+        - `top_level`: Work without a private instance.
+        - `raw`: Read the kernel's raw pages in place of its text.  Iteration yields the same records, exact
+          whatever their strings hold, and there is no text.  None: where the kernel offers it.
         - `count`: Have the kernel count by this field, `pid` or `cpu` and record nothing, where it can.
         - `latency`: Put probes at both ends of these functions (their names will do), for `Trace.latencies`, and read
           raw pages where possible: their times are in nanoseconds.
         - `max_probes`: How many functions a name with * ? [...] may stand for; by default 100.
-        - `max_events`, `timeout`: End the trace by itself after so many events, or seconds.
+        - `max_events`, `timeout`: End the trace after this many events, or seconds.
         - `buffer_size`: The size of each CPU's buffer in the kernel, in KiB.
         - `cpus`: The CPUs whose events are recorded.
 
         Raise `TypeError` for what can't be a definition, `DefinitionError`, also if a name is given twice, and
-        `ValueError` for numbers that can't be meant.  What the kernel refuses is raised when the trace begins.
+        `ValueError` for impossible numbers.  The kernel's refusals are raised when the trace begins.
         """
         if not definitions:
             raise ValueError("a definition is missing")
@@ -82,7 +82,7 @@ class Tracer:
         return Trace(self, distinct([_parsed(one) for one in definitions]), terms)
 
     def format(self, definition: str | Probe) -> bytes:
-        """Return the `format` file that the probe's event would have; add the probe for that long only."""
+        """Return the `format` file that the probe's event would have; add the probe only to read it."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
         return event_format(self.tracefs, self.owner, probe)
 

@@ -1,4 +1,4 @@
-"""The names of events and values whose lines have none: in text of 2009, which shows the place of a hit alone."""
+"""The names of events and values whose lines have none: text of 2009 shows only the address of a hit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 
 class NamesByAddress:
-    """Names events by their places, each of which one of `probes` alone is at; others stay without a name.
+    """Names events by their addresses, where only one of `probes` is at an address; others stay without a name.
 
-    Values without names (revision 13 of the patch) are called as in the event's format file and in filters: from arg0
-    on.
+    Values without names (revision 13 of the patch) get those of the event's format file and of filters: from arg0 on.
     """
 
     def __init__(self, probes: Iterable[Probe]) -> None:
@@ -40,6 +39,6 @@ class NamesByAddress:
         fields = event.fields
         if not self._names_values and "arg1" in fields:
             fields = {f"arg{number}": value for number, value in enumerate(fields.values())}
-        # the line of a return has the function's name alone
+        # the line of a return has only the function's name
         name = self._names.get((address.symbol, address.offset or 0, event.caller is not None), "")
         return event._replace(name=name, fields=fields)

@@ -8,19 +8,19 @@ from contextvars import ContextVar
 
 from kprobe.errors import WaitedTooLong
 
-# The seconds, None for any number, and the thread that may not wait longer: a trace that another thread reads in the
-# background hangs nobody.  Each thread and each task of asyncio has a context; a task's begins as a copy.
+# The seconds, None for no limit, and the thread that may not wait longer: a trace that another thread reads in the
+# background blocks nobody.  Each thread and each asyncio task has a context; a task's begins as a copy.
 _LIMIT: ContextVar[tuple[float | None, int]] = ContextVar("kprobe_waiting", default=(None, 0))
 
 
 def limit() -> float | None:
-    """Return how many seconds this thread may wait for a trace in all; None: as long as it likes."""
+    """Return how many seconds in all this thread may wait for a trace; None: no limit."""
     seconds, thread = _LIMIT.get()
     return seconds if thread == get_ident() else None
 
 
 class Waiting:
-    """The time that one trace was waited for, in all."""
+    """The total time spent waiting for one trace."""
 
     __slots__ = ("_clock", "_facts", "_spent")
 
@@ -30,7 +30,7 @@ class Waiting:
         self._spent = 0.0
 
     def since(self, began: float) -> float:
-        """Count the time since `began`, and return what is the time now.  Raise `WaitedTooLong`."""
+        """Count the time since `began`, and return the current time.  Raise `WaitedTooLong`."""
         now = self._clock()
         self._spent += now - began
         left = self.left()
@@ -39,19 +39,19 @@ class Waiting:
         return now
 
     def left(self) -> float | None:
-        """Return how many seconds more this thread may wait; None: as long as it likes."""
+        """Return how many more seconds this thread may wait; None: no limit."""
         seconds = limit()
         return None if seconds is None else seconds - self._spent
 
     def over(self) -> WaitedTooLong:
-        """Return what is to be raised when there is no time left."""
+        """Return the error for when no time is left."""
         from kprobe.errors import WaitedTooLong
 
         return WaitedTooLong(max(self._spent, limit() or 0.0), self._facts())
 
 
 class Limited:
-    """Within `with` this thread waits for each trace so many seconds at most; None: as long as it likes."""
+    """Within `with`, limits this thread's wait for each trace to some seconds; None: no limit."""
 
     __slots__ = ("_seconds", "_token")
 

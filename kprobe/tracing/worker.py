@@ -1,4 +1,4 @@
-"""The thread on which an asyncio program's trace does all that waits; asyncio is imported when the trace begins."""
+"""The thread for all waits of an asyncio program's trace; asyncio is imported when the trace begins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """The thread of a trace, and what it read ahead of whoever iterates."""
+    """The thread of a trace, and the records that it read ahead."""
 
     def __init__(self) -> None:
         import asyncio
@@ -34,9 +34,9 @@ class Worker:
         self._executor = ThreadPoolExecutor(1, "kprobe-trace")
 
     async def do(self, call: Callable[[], T]) -> T:
-        """Have the thread do something, to its end; a cancellation that comes meanwhile is raised then.
+        """Run something on the thread to its end; a cancellation meanwhile is raised after it.
 
-        `is_done` says then if it was done.
+        `is_done` then says whether it succeeded.
         """
         self.is_done = False
         future = self._loop.run_in_executor(self._executor, call)
@@ -48,7 +48,7 @@ class Worker:
         return future.result()
 
     async def settled(self, future: asyncio.Future[T]) -> BaseException | None:
-        """Wait for the end of something, whatever comes of it; return a cancellation that came meanwhile."""
+        """Wait for the end of something, whatever its result; return a cancellation that came meanwhile."""
         cancelled: BaseException | None = None
         while not future.done():
             try:
@@ -59,7 +59,7 @@ class Worker:
         return cancelled
 
     async def fetch(self, waiting: Waiting) -> bool:
-        """Wait until records are ready; False at the end.  What a cancelled wait would have got, the next one gets."""
+        """Wait until records are ready; False at the end.  A cancelled wait leaves its records to the next one."""
         while not self.ready:
             if self.pending is None:
                 assert self.batches is not None
@@ -75,5 +75,5 @@ class Worker:
         return True
 
     def close(self) -> None:
-        """End the thread, which has nothing to do any more."""
+        """End the idle thread."""
         self._executor.shutdown()

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 
 class Cleaning:
-    """One go over a tracefs; `is_dry`: only look.
+    """One pass over a tracefs; `is_dry`: change nothing.
 
-    `lines` say what became of each thing, `notes` what the user should know beside; `has_failed` if something is left
-    that should have gone.
+    `lines` say what became of each thing, `notes` what else the user should know; `has_failed` if a removal failed.
     """
 
     def __init__(self, tracefs: Tracefs, is_dry: bool = False, proc: str = PROC) -> None:
@@ -44,7 +43,7 @@ class Cleaning:
         self.has_failed = False
 
     def take(self, leftover: Leftover) -> None:
-        """Remove what there is of a session if its owner is dead: its instance, then its events; put its files back.
+        """Remove what a session left if its owner is dead: its instance, then its events; restore its files.
 
         The kernel keeps an event (EBUSY) while an instance has it enabled.
         """
@@ -79,7 +78,7 @@ class Cleaning:
             self._doubt(leftover.directory)
 
     def _take_file(self, marker: Kept, pid: int) -> None:
-        """Put a file of the top level back, if it still holds what the session wrote and nobody else needs it."""
+        """Restore a file of the top level, if it still holds what the session wrote and nobody else needs it."""
         tracefs, path = self._tracefs, marker.file
         if not markers.is_there(tracefs, marker.event):  # another came first
             return
@@ -126,9 +125,9 @@ class Cleaning:
         return event
 
     def _take_event(self, event: str, here: list[Line], *, is_named: bool, is_top: bool = False) -> None:
-        """Remove an event; in a group that the user named only if nothing speaks for another's use of it."""
+        """Remove an event; in a group that the user named, only if nobody else seems to use it."""
         users = self._users(event)
-        is_top |= not is_named  # there it was the session's own doing
+        is_top |= not is_named  # there the session itself enabled it
         if is_top and "" in users and (not is_named or len(here) == 1) and not self._is_dry:
             path = f"events/{event}/enable"
             if not self._do(path, lambda: self._tracefs.write(path, b"0\n"), "somebody changes it"):
@@ -149,7 +148,7 @@ class Cleaning:
                     self._removed(event, line.text)
 
     def _users(self, event: str) -> list[str]:
-        """Return the places that use an event: "" for the top level, or instances/NAME."""
+        """Return the users of an event: "" for the top level, or instances/NAME."""
         places = [""]
         if self._tracefs.exists(ROOM):
             places += [f"{ROOM}/{name}/" for name in self._tracefs.listdir(ROOM)]
@@ -157,7 +156,7 @@ class Cleaning:
         return [place.rstrip("/") for place in left if leftovers.uses(self._tracefs, place, event)]
 
     def _doubt(self, directory: str) -> None:
-        """Name the events that a kprobe may have left that was killed before it enabled its own."""
+        """Name the events that a kprobe may have left if it was killed before enabling them."""
         probes = leftovers.probes(self._tracefs)
         idle = [probes[event][0] for event in probes if not self._users(event)]
         if idle:
@@ -170,7 +169,7 @@ class Cleaning:
         self.lines.append(f"{'would remove' if self._is_dry else 'removed'} {what} ({why})")
 
     def _do(self, what: str, action: Callable[[], object], busy: str) -> bool:
-        """Take an action; return False, and say why, if the kernel refuses it."""
+        """Run an action; return False, and say why, if the kernel refuses it."""
         if self._is_dry:
             return True
         try:
@@ -196,6 +195,6 @@ def clear(tracefs: Tracefs, proc: str = PROC, ours: Owner | None = None) -> list
         cleaning = Cleaning(tracefs, proc=proc)
         for leftover in dead:
             cleaning.take(leftover)
-    except (KprobeError, OSError):  # it is for the session's own operations to fail
+    except (KprobeError, OSError):  # the session's operations will report the error
         return []
     return [f"of a kprobe that was killed: {line}" for line in cleaning.lines]

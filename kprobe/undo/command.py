@@ -19,8 +19,8 @@ LEFT_BEHIND = 4
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, *, proc: str = PROC) -> int:
-    """Remove it, with --dry-run only look; print a line for each instance and event, and return the exit status."""
-    signals.end_by(lambda: None)  # an instance without its events' removal would hide whose they are
+    """Remove them (--dry-run: don't); print a line for each instance and event, and return the exit status."""
+    signals.end_by(lambda: None)  # removing an instance without its events would hide whose they are
     cleaning = Cleaning(tracefs, request.dry_run, proc)
     for leftover in leftovers.find(tracefs, proc):
         cleaning.take(leftover)

@@ -1,4 +1,4 @@
-"""The place where a trace works: an instance of its own, or the top level of the tracefs."""
+"""Where a trace works: in its own instance, or at the top level of the tracefs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from .undo import Undo
 
 ROOM = "instances"
-PATIENCE = 1.0  # seconds in which others must have read what they read in an instance
+PATIENCE = 1.0  # seconds that others get to finish reading in an instance
 TOP_NOTICE = "working at the top level, whose buffer and options are everybody's"
 
 
 class Instance:
     """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/".
 
-    `session` is the name of the session that works here, also of its own instance and of its events' group;
-    `reason` says why it is the top level; "" if that was asked for.  `doubts` are notices from its making.
+    `session` names the session that works here, and its instance and its events' group; `reason` says why it is the top
+    level, "" if the user chose that.  `doubts` are notices from its making.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Instance:
 
     @property
     def is_own(self) -> bool:
-        """True if nobody else works here, so that the directory's end undoes everything in it."""
+        """True if nobody else works here, so that removing the directory undoes everything in it."""
         return bool(self.prefix)
 
     def path(self, name: str) -> str:
@@ -65,14 +65,14 @@ class Instance:
     def picks_threads(self) -> bool:
         """True if it can let some threads alone fire events; else that takes a filter.
 
-        It does at the top level, whose set_event_pid is everybody's, and on kernels before 4.4, which have none.
+        It does at the top level, where set_event_pid is shared, and on kernels before 4.4, which have none.
         """
         return self.is_own and self.has("set_event_pid")
 
     def add_threads(self, tids: Iterable[int]) -> None:
         """Let only these threads, and those added before, fire the events that exist now."""
         path = self.path("set_event_pid")
-        for tid in tids:  # one a write: a thread that is gone by now must not keep the others out
+        for tid in tids:  # one per write: a thread that is gone must not keep the others out
             try:
                 self._tracefs.write(path, b"%d\n" % tid)
             except OSError as error:
@@ -81,7 +81,7 @@ class Instance:
                 raise denied(self._tracefs, path, error) from error
 
     def notices(self) -> list[str]:
-        """Say what about the place may surprise: tracing switched off, another's tracer or events."""
+        """Say what may surprise here: tracing switched off, another's tracer or events."""
         found = list(self.doubts)
         where = self.prefix or "the top level"
         if self.state("tracing_on") == "0":
@@ -101,7 +101,7 @@ class Instance:
 
 
 def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after: int = -1) -> tuple[str, int]:
-    """Return the name of the owner's next session that neither an instance nor a group has, and its number."""
+    """Return the owner's next session name that no instance and no group has, and its number."""
     number = after + 1
     while True:
         name = owner.session(number, is_named=is_named)
@@ -115,9 +115,8 @@ def open_instance(
 ) -> Instance:
     """Make an instance named after the session; on a kernel without instances, use the top level.
 
-    `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances, or
-    doesn't permit them to us.  Raise `Refused` for any other failure: the top level is everybody's, and not taken
-    because an instance can't be had at the moment.
+    `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances or denies
+    them to us.  Raise `Refused` for any other failure: a passing failure is no reason to use the shared top level.
     """
     number = -1
     doubts: list[str] = []
@@ -153,7 +152,7 @@ def open_instance(
 
 
 def _remove(tracefs: Tracefs, directory: str) -> None:
-    """Remove an instance; wait while another process reads a file in it, as one does that met our event."""
+    """Remove an instance; wait while another process reads a file in it, as a process that met our event may."""
     end = time.monotonic() + (PATIENCE if Capabilities(tracefs).root else 0)
     while True:
         try:
@@ -173,7 +172,7 @@ def _no_instance(tracefs: Tracefs, directory: str, error: OSError) -> KprobeErro
 
 
 def _is_there(tracefs: Tracefs, path: str) -> bool:
-    """Look after an error; where that can't be done either, something may be there."""
+    """Return whether it exists, after an error; if that is unknown, it may."""
     try:
         return tracefs.exists(path)
     except OSError:
@@ -181,7 +180,7 @@ def _is_there(tracefs: Tracefs, path: str) -> bool:
 
 
 def pick(instance: Instance, tids: list[int]) -> str:
-    """Restrict an instance to threads (none given: all); return the filter that this takes of each event, or ""."""
+    """Restrict an instance to threads (none given: all); return the filter that each event needs for that, or ""."""
     if tids and not instance.picks_threads:
         return filters.thread_filter(tids)
     instance.add_threads(tids)

@@ -12,7 +12,7 @@ from . import owners
 from .instance import ROOM
 from .processes import PROC, threads
 
-KINDS = "prfte"  # as dynamic_events begins its lines, which also shows synthetic and user events
+KINDS = "prfte"  # the beginnings of lines in dynamic_events, which also shows synthetic and user events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Leftover:
-    """What there is of a session: its events and its instance, by the name that `owners.Owner.session` gave it.
+    """The events and the instance of a session, found by the name that `owners.Owner.session` gave it.
 
     `directory` is the instance, "" if there is none.  `holder` says which process may still use it, "" if its owner is
-    dead.  `events` are the session's, GROUP/NAME: those of its group and, where the user named a group (`is_named`),
-    those that are enabled or have a filter in its instance.
+    dead.  `events` are the session's, GROUP/NAME: those of its group and, if the user named a group (`is_named`), those
+    enabled or filtered in its instance.
     """
 
     __slots__ = ("directory", "events", "holder", "is_named", "name", "owner")
@@ -44,7 +44,7 @@ class Leftover:
 
 
 def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
-    """Return all sessions, with what is known of their owners.
+    """Return all sessions and their owners.
 
     Raise `NotPermitted` or `Refused` if the tracefs can't be read.
     """
@@ -70,7 +70,7 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
 
 
 def probes(tracefs: Tracefs) -> dict[str, list[Line]]:
-    """Return the lines of all probes by their event, GROUP/NAME, by dynamic_events or, before 5.0, the other files."""
+    """Return the lines of all probes by event, GROUP/NAME, from dynamic_events or, before 5.0, the other files."""
     found: dict[str, list[Line]] = {}
     for file in (ALL,) if tracefs.exists(ALL) else (KPROBES, UPROBES):
         try:
@@ -89,15 +89,15 @@ def uses(tracefs: Tracefs, prefix: str, event: str) -> bool:
 
 
 def has_filter(tracefs: Tracefs, prefix: str, event: str) -> bool:
-    """True if the event has a filter in an instance."""
+    """Return whether the event has a filter in an instance."""
     return _state(tracefs, f"{prefix}events/{event}/filter", "none") != "none"
 
 
 def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
-    """Say what can be done about an event that is there already, if a kprobe made it; else ""."""
+    """Say what to do about an event that already exists, if a kprobe made it; else ""."""
     try:
         found = [leftover for leftover in find(tracefs, proc) if event in leftover.events]
-    except Exception:  # it is for a hint only
+    except Exception:  # only a hint depends on it
         return ""
     for leftover in found:
         if not leftover.holder:
@@ -112,8 +112,8 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
 
 
 def holder(tracefs: Tracefs, owner: Owner, proc: str = PROC) -> str:
-    """Return who the owner is, here or on the machine of the tracefs; "" if that process is dead."""
-    if Capabilities(tracefs).threads is not None:  # another machine's, where the owner may have run as well as here
+    """Describe the owner, here or on the machine of the tracefs; "" if that process is dead."""
+    if Capabilities(tracefs).threads is not None:  # another machine's tracefs: the owner may have run there or here
         from kprobe.errors import NoSuchProcess
 
         try:

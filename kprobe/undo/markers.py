@@ -1,9 +1,9 @@
-"""Notes of what a session will have to undo, kept in the kernel itself, for the next session after `kill -9`.
+"""Notes of what a session must undo, kept in the kernel itself, for the next session after `kill -9`.
 
 A marker is a probe in the session's group that is never enabled, `GROUP/kprobe_keeps_N`.  The names of its arguments
 carry text, in numbered pieces: `f0_..` a file of the top level, `o0_..` what was in it, `n0_..` what the session
-writes; or `d0_..` the definition, without arguments, of an event in a group of the user's, and `t0_` if it works at the
-top level.  Letters and digits stand as they are, _ as __, any other byte as _xHH.
+writes; or `d0_..` the definition, without arguments, of an event in a group that the user named, and `t0_` if it works
+at the top level.  Letters and digits stand as they are, _ as __, any other byte as _xHH.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
 
 NAME = "kprobe_keeps_"
-FUNCTIONS = ("panic", "vfs_read")  # there is one of them in any kernel; the probe is never armed
+FUNCTIONS = ("panic", "vfs_read")  # any kernel has one of them; the probe is never armed
 PIECE = 24  # characters of text in a name, of which a kernel takes 31
 MOST = 128  # arguments of a probe (MAX_TRACE_ARGS)
 LACKING = (errno.ENOENT, errno.EINVAL)  # no such function, or none that takes a probe
@@ -31,9 +31,9 @@ _ESCAPE = re.compile(r"_(_|x[0-9a-f]{2})")
 
 
 class Kept:
-    """One that was read: of `session`, as `event`.
+    """A marker that was read: the `event`, and its `session`.
 
-    `file`, `old` and `new` are of a file of the top level, or `definition` and `is_top` of an event; others are "".
+    `file`, `old` and `new` describe a file of the top level, `definition` and `is_top` an event; the others are "".
     """
 
     __slots__ = ("definition", "event", "file", "is_top", "new", "old", "session")
@@ -48,7 +48,7 @@ class Kept:
         self.is_top = "t" in texts
 
     def __str__(self) -> str:
-        """What it keeps, in a line."""
+        """Describe in one line what it keeps."""
         if self.file:
             return f"{self.file}: was {self.old}, set to {self.new}"
         return f"{self.definition}{', at the top level' if self.is_top else ''}"
@@ -83,7 +83,7 @@ def parse(line: Line) -> Kept | None:
 
 
 def holder(tracefs: Tracefs, marker: Kept, proc: str) -> str:
-    """Return who may still use what it keeps, "" if its session's owner is dead."""
+    """Return who may still need what it keeps, "" if its session's owner is dead."""
     session = owners.read_session(marker.session)
     return leftovers.holder(tracefs, session.owner, proc) if session is not None else ""
 
@@ -100,7 +100,7 @@ def free_event(tracefs: Tracefs, session: str) -> str:
 def add(tracefs: Tracefs, event: str, **texts: str) -> bool:
     """Add a marker with these texts by their letter; False if this kernel takes none.
 
-    Raise `OSError` if the kernel refuses it for another reason than the function.
+    Raise `OSError` if the kernel refuses it for any reason but the function.
     """
     words = [word for letter, text in texts.items() for word in _words(letter, text)]
     if len(words) > MOST or not tracefs.exists("README"):  # the patch of 2009 has no groups
@@ -123,7 +123,7 @@ def remove(tracefs: Tracefs, event: str) -> None:
 
 
 def is_there(tracefs: Tracefs, event: str) -> bool:
-    """True if there is such a marker.  Raise `OSError`."""
+    """Return whether the marker exists.  Raise `OSError`."""
     return any(marker.event == event for marker in read(tracefs))
 
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from .processes import PROC
 
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat
-DEAD = "ZX"  # states of a process that runs no more
+DEAD = "ZX"  # states of a process that has ended
 FIRST_NAMESPACE = 0xEFFFFFFC  # inode of the first pid namespace (PROC_PID_INIT_INO)
 PREFIX = "kprobe"
 NAMED = "named"
 
 
 class Owner:
-    """A process that traces, as names of sessions tell it.
+    """A tracing process, as encoded in the names of its sessions.
 
-    `started` is when it started, in clock ticks since the boot (field 22 of /proc/PID/stat); 0 if that isn't known.
+    `started` is when it started, in clock ticks since boot (field 22 of /proc/PID/stat); 0 if unknown.
     `namespace` is the inode of its pid namespace, 0 for the first one, in which all processes have a pid.
     """
 
@@ -43,7 +43,7 @@ class Owner:
     def session(self, number: int, *, is_named: bool = False) -> str:
         """Return the name of its session `number`: kprobe_PID_STARTED_NUMBER.
 
-        `is_named` marks that the user named the group of the events, which isn't this name then.
+        `is_named`: the user named the events' group, which then isn't this name.
         """
         name = f"{PREFIX}_{self.pid}_{self.started}_{number}"
         if self.namespace:
@@ -52,7 +52,7 @@ class Owner:
 
 
 class Session:
-    """What the name of a session says: its owner, and whether the user named the group of its events."""
+    """A session's name, parsed: its owner, and whether the user named the group of its events."""
 
     __slots__ = ("is_named", "owner")
 
@@ -62,7 +62,7 @@ class Session:
 
 
 def read_session(name: str) -> Session | None:
-    """Return what the name of a group or an instance says; None if it isn't one that `Owner.session` gives."""
+    """Parse the name of a group or an instance; None unless `Owner.session` made it."""
     prefix, *words = name.split("_")
     is_named = words[3:] != [] and words[-1] == NAMED
     if is_named:
@@ -89,8 +89,8 @@ def this_process(proc: str = PROC, pid: int | None = None) -> Owner:
 def holder(owner: Owner, proc: str = PROC) -> str:
     """Return who the owner is, as "process 812 (python3)"; "" if that process is dead.
 
-    A process that can't be it doesn't count: one that started at another time, a thread of the kernel, one that is dead
-    and not reaped.  Where that isn't sure the process counts.
+    A process doesn't count if it can't be the owner: it started at another time, is a kernel thread, or is dead and not
+    reaped.  In doubt it counts.
     """
     our_namespace = _namespace(proc, "self") or 0
     if our_namespace and our_namespace != owner.namespace:
@@ -100,7 +100,7 @@ def holder(owner: Owner, proc: str = PROC) -> str:
             process = _Process(proc, number)
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, IndexError):  # it may be the one
+        except (OSError, ValueError, IndexError):  # it may be the owner
             return f"process {number}"
         if process.is_dead or (owner.started and process.started != owner.started and _has_our_time(proc, number)):
             continue
@@ -109,7 +109,7 @@ def holder(owner: Owner, proc: str = PROC) -> str:
 
 
 class _Process:
-    """What /proc/PID/stat says.  Raise `OSError`, `ValueError` or `IndexError` if it can't be read."""
+    """The contents of /proc/PID/stat.  Raise `OSError`, `ValueError` or `IndexError` if it can't be read."""
 
     __slots__ = ("comm", "is_dead", "started")
 
@@ -123,7 +123,7 @@ class _Process:
 
 
 def _numbers(owner: Owner, our_namespace: int, proc: str) -> Iterator[int]:
-    """Yield the pids that a process has here which has the owner's pid in the owner's namespace."""
+    """Yield the pids, in our namespace, of processes with the owner's pid in the owner's namespace."""
     if owner.namespace == our_namespace:
         if os.path.exists(f"{proc}/{owner.pid}"):
             yield owner.pid
@@ -141,7 +141,7 @@ def _numbers(owner: Owner, our_namespace: int, proc: str) -> Iterator[int]:
 
 
 def _namespace(proc: str, process: str) -> int | None:
-    """Return the inode of a process's pid namespace, 0 for the first one; None if that can't be seen."""
+    """Return the inode of a process's pid namespace, 0 for the first one; None if it isn't visible."""
     try:
         inode = os.stat(f"{proc}/{process}/ns/pid").st_ino
     except OSError:
@@ -150,7 +150,7 @@ def _namespace(proc: str, process: str) -> int | None:
 
 
 def _has_our_time(proc: str, pid: int) -> bool:
-    """True if a process counts its start from the same moment as we do; False if it may be in a time namespace."""
+    """True if a process's start time has the same origin as ours; False if it may be in a time namespace."""
     try:
         return os.stat(f"{proc}/{pid}/ns/time").st_ino == os.stat(f"{proc}/self/ns/time").st_ino
     except FileNotFoundError:
@@ -160,5 +160,5 @@ def _has_our_time(proc: str, pid: int) -> bool:
 
 
 def _number(word: str) -> int | None:
-    """Return a number as `Owner.session` writes it; None for any other word."""
+    """Return the number that `Owner.session` wrote; None for any other word."""
     return int(word) if word.isascii() and word.isdigit() and len(word) < 21 and word == str(int(word)) else None

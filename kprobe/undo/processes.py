@@ -15,9 +15,9 @@ PROC = "/proc"
 
 
 def threads(tracefs: Tracefs, pid: int, proc: str = PROC) -> list[int]:
-    """Return the ids of the threads of process `pid` now, sorted.
+    """Return the ids of the current threads of process `pid`, sorted.
 
-    A tracefs of another machine knows them; this machine's are in `proc`.
+    For another machine the tracefs knows them; this machine's are in `proc`.
     Raise `NoSuchProcess`.
     """
     threads_there = Capabilities(tracefs).threads
@@ -31,6 +31,6 @@ def threads(tracefs: Tracefs, pid: int, proc: str = PROC) -> list[int]:
 
 
 def check_thread(tracefs: Tracefs, tid: int, proc: str = PROC) -> None:
-    """Raise `NoSuchProcess` if this machine is traced and has no thread `tid`; elsewhere there is no way to ask."""
+    """Raise `NoSuchProcess` if this machine is traced and has no thread `tid`; other machines can't be asked."""
     if Capabilities(tracefs).threads is None and not os.path.isdir(f"{proc}/{tid}"):
         raise NoSuchProcess(tid, "thread")

@@ -1,7 +1,7 @@
 """Top-level files that sessions change, in turn or at the same time, each with a marker of its original value.
 
-The first session that changes a file keeps the old value; one that wants the same value joins with that old value, and
-the last one out puts it back.  One that wants another value is refused while there is one.
+The first session that changes a file keeps the old value; a session that wants the same value joins it, and the last
+one to leave restores the old value.  A session that wants another value is refused meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SIZE = "buffer_size_kb"
 HEADER = "events/header_page"
-PAGE = 4080  # bytes of events in a page, where the kernel doesn't tell
+PAGE = 4080  # bytes of events in a page, if the kernel doesn't tell
 
 
 class TopFile:
@@ -44,11 +44,11 @@ class TopFile:
         self._shown = ""  # what the file had right after our write; "" if it couldn't be read
 
     def set(self, new: str, old: str) -> str:
-        """Write a value in place of `old`; the undo puts that back, unless somebody has changed the file meanwhile.
+        """Write a value in place of `old`; the undo restores that, unless somebody changed the file meanwhile.
 
         Return what the user should know, or "".
 
-        Raise `Busy` if another session holds another value, and what the kernel refuses.
+        Raise `Busy` if another session holds another value, or the kernel's refusal.
         """
         with Turn(self._tracefs):
             try:
@@ -83,7 +83,7 @@ class TopFile:
         return "" if is_marked else f"this kernel takes no marker: if we are killed, {path} stays {new} (it was {old})"
 
     def _current(self) -> str:
-        """Return what the file has, or "": then it is compared with what kernels are known to show."""
+        """Return the file's value, or "": then it is compared with the formats of known kernels."""
         try:
             return current(self._tracefs, self._path)
         except OSError:
@@ -96,7 +96,7 @@ class TopFile:
         return Busy(self._path, new, errno.EBUSY, hint=f"{what}; an instance of one's own has a value of its own")
 
     def _put_back(self, old: str) -> None:
-        """Take back what was done, in one turn: others that joined keep the value, and whoever changed it his."""
+        """Undo the change, in one turn; a value that others share or changed stays."""
         with Turn(self._tracefs):
             if self._is_ours(old):
                 if not self._others():
@@ -112,7 +112,7 @@ class TopFile:
         return markers.is_there(self._tracefs, self._event) or (self._is_ours(old) and not self._others())
 
     def _is_ours(self, old: str) -> bool:
-        """True if the file has what we wrote, as it was shown right after that, and that isn't what it was before."""
+        """True if the file shows what it did right after our write, and that differs from before."""
         shown = current(self._tracefs, self._path)
         has_new = shown == self._shown or is_value(self._tracefs, self._path, self._new, shown)
         return has_new and not is_value(self._tracefs, self._path, old, shown)
@@ -126,22 +126,22 @@ class TopFile:
 
 
 def holders(tracefs: Tracefs, path: str, event: str, proc: str) -> list[Kept]:
-    """Return the markers of living sessions on a file, but for one.  Raise `OSError`."""
+    """Return the markers of other living sessions on a file.  Raise `OSError`."""
     found = [one for one in markers.read(tracefs) if one.file == path and one.event != event]
     return [one for one in found if markers.holder(tracefs, one, proc)]
 
 
 def current(tracefs: Tracefs, path: str) -> str:
-    """Return the value in a file; of the buffer's size the one that it gets once used.  Raise `OSError`."""
+    """Return the value in a file; for the buffer's size, the value once it is used.  Raise `OSError`."""
     shown = value(tracefs, path)
     return shown.rpartition("(expanded: ")[2].rstrip(")") if path == SIZE else shown
 
 
 def is_value(tracefs: Tracefs, path: str, value: str, shown: str) -> bool:
-    """True if a file that shows `shown` has got `value`, which kernels show otherwise than it was written.
+    """True if a file that shows `shown` holds `value`, which kernels may show in another form.
 
-    A mask loses zeros ahead.  A size is shown as it was written, or as the pages are that it takes, two at least: of
-    1408, 1410 (ring_buffer_resize(); so recorded of 5.10 and 6.12).
+    A mask loses leading zeros.  A size is shown as written, or rounded up to whole pages, at least two: 1408 becomes
+    1410 (ring_buffer_resize(); recorded on 5.10 and 6.12).
     """
     if value == shown:
         return True

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from kprobe.errors import UndoFailed
 from kprobe.tracefs.capabilities import Capabilities
 
-GONE = (errno.ENOENT, errno.ENODEV)  # what there was to undo isn't there any more
-INTERRUPTS = 2  # how many interrupts may hit a step before it counts as failed
+GONE = (errno.ENOENT, errno.ENODEV)  # the change is already gone
+INTERRUPTS = 2  # interrupts that may hit a step before it counts as failed
 
 
 class Step:
-    """One thing to take back; `name` says what, for a report, and `command` gives what to type if it can't be done.
+    """One thing to undo; `name` describes it in reports, and `command` is what to type if it fails.
 
-    `is_left` looks if there is anything to take back.  `frees`: others are busy until it is done.
+    `is_left` checks whether there is anything to undo.  `frees`: other steps are busy until it is done.
     """
 
     __slots__ = ("action", "command", "frees", "interrupts", "is_left", "name")
@@ -36,7 +36,7 @@ class Step:
         self.interrupts = 0
 
     def is_done(self, error: OSError) -> bool:
-        """Say if nothing is left of it though its action failed: an error may come after the effect, or without it."""
+        """Return whether nothing is left though the action failed: the error may have come after the effect."""
         if self.is_left is not None:
             try:
                 return not self.is_left()
@@ -59,7 +59,7 @@ class Undo:
         self.notices: list[str] = []
 
     def tell(self, notice: str) -> None:
-        """Note what a step has left alone, and why: once, as steps may be repeated."""
+        """Note what a step left alone, and why: once, as steps may be repeated."""
         if notice not in self.notices:
             self.notices.append(notice)
 
@@ -74,7 +74,7 @@ class Undo:
     ) -> Step:
         """Remember a step; return it, for `drop` or `now`.
 
-        An action that fails with ENOENT or ENODEV counts as done, or, where there is `is_left`, as that says.
+        An action that fails with ENOENT or ENODEV counts as done; with `is_left`, that decides.
         """
         step = Step(name, action, command, is_left, frees)
         self._steps.append(step)
@@ -86,16 +86,15 @@ class Undo:
             self._steps.remove(step)
 
     def now(self, step: Step) -> None:
-        """Take one step before its turn; if it fails it is taken again in its turn."""
+        """Take one step early; if it fails, it is repeated in its turn."""
         if step in self._steps and self._take(step) is None:
             self.drop(step)
 
     def run(self) -> None:
-        """Take every step, last first; one that fails stops no other, and is taken again after the rest.
+        """Take every step, last first; a failed step stops no other, and is repeated after them.
 
-        That is done once, and again as long as it gets anywhere: what was busy may be free then.  What fails for good
-        goes to `failures`.  An interrupt (any exception but `OSError`) repeats the step that it hit, and is raised at
-        the end.
+        Failed steps are repeated as long as some succeed, as busy files may come free.  Final failures go to
+        `failures`.  An interrupt (any exception but `OSError`) repeats the step that it hit, and is raised at the end.
         """
         interrupt: BaseException | None = None
         first, before = True, 0
@@ -116,9 +115,9 @@ class Undo:
             raise interrupt
 
     def finish(self, error: BaseException | None) -> None:
-        """Take every step on the way out with `error`, None for none.
+        """Take every step at the end, with the `error` under way or None.
 
-        Raise `UndoFailed` if anything is left behind; an error that is on its way already gets that as a note.
+        Raise `UndoFailed` if anything is left behind; an error under way gets that as a note.
         """
         try:
             self.run()
@@ -153,7 +152,7 @@ class Undo:
         failed, self._failed = self._failed, []
         for step, error in sorted(failed, key=lambda item: not item[0].frees):
             if isinstance(error, Exception) and not isinstance(error, OSError | MemoryError):
-                continue  # a backend's own: it is gone, with all that was in it; the caller is told
+                continue  # the backend's error: it is gone with all that was in it, and the caller learns of it
             if step.command is not None:
                 error.add_note(f"by hand: {step.command()}")
             self.failures.append((step.name, error))
@@ -167,6 +166,6 @@ class Undo:
 
 
 def full(tracefs: object, path: str) -> str:
-    """Return a path as one would type it on the traced machine, as far as that is known here."""
+    """Return a path as typed on the traced machine, as far as known here."""
     root = Capabilities(tracefs).root
     return path if root is None else f"{root}/{path}"

@@ -25,7 +25,7 @@ _WORD = re.compile(r"\w+")
 
 
 class FigureView:
-    """A figure of a trace; where the kernel counts by itself, of what it counted."""
+    """A figure of a trace's records, or of the kernel's counts."""
 
     def __init__(self, trace: Trace, request: CommandLine) -> None:
         option, of = asked(request)
@@ -44,7 +44,7 @@ class FigureView:
         return b""
 
     def read(self, timeout: float) -> bytes | None:
-        """Take the next records; return None where there were some, b"" at the end.  Raise `TimeoutError`."""
+        """Take the next records; return None if there were some, b"" at the end.  Raise `TimeoutError`."""
         if self._records is None:
             return self._wait(timeout)
         records = self._records.read(timeout)
@@ -53,7 +53,7 @@ class FigureView:
         return None if records else b""
 
     def tail(self) -> bytes:
-        """Return the figure, and say what it leaves out."""
+        """Return the figure, and print what it leaves out."""
         figure, trace = self._figure, self._trace
         figure.end()
         dropped = 0
@@ -73,7 +73,7 @@ class FigureView:
         return text.encode("utf-8", "surrogateescape")
 
     def _wait(self, timeout: float) -> bytes | None:
-        """Wait until the trace ends; return None before that once something was counted."""
+        """Wait until the trace ends; return None earlier once something was counted."""
         trace = self._trace
         if trace.terms.duration is not None:
             trace.wait(timeout)
@@ -93,7 +93,7 @@ class FigureView:
 
 
 def _known(option: str, of: str, trace: Trace) -> None:
-    """Raise `NoSuchField` if an option is of a field that no event of the trace has."""
+    """Raise `NoSuchField` if an option names a field that no event of the trace has."""
     words = WORDS if option == "--count" else ()
     if not of or of in words:
         return
@@ -104,13 +104,13 @@ def _known(option: str, of: str, trace: Trace) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """Return the fields of a format file: of what declares each the last word, but for the length of an array."""
+    """Return the fields of a format file: the last word of each declaration, without the length of an array."""
     declared = (line.partition(";")[0].partition("[")[0] for line in text.splitlines() if line.startswith("\tfield:"))
     return [words[-1] for line in declared if (words := _WORD.findall(line))]
 
 
 def asked(request: CommandLine) -> tuple[str, str]:
-    """Return the option of a figure that the command line has, with its value."""
+    """Return the command line's option for a figure, with its value."""
     if request.latency:
         return "--latency", ""
     if request.stacks:

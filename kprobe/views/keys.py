@@ -1,4 +1,4 @@
-"""Keys that are pressed on this process's terminal, each as it is pressed; Ctrl-C stays the signal that it is."""
+"""Keys pressed on this process's terminal, each at once; Ctrl-C still sends its signal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STDIN = 0
 
 
 class Keys:
-    """Within `with`, tells which keys were pressed; the terminal is left as it was found.
+    """Within `with`, reports the keys pressed; the terminal is restored at the end.
 
-    Where standard input is no terminal, or belongs to another job of the shell, no key is seen, and nothing is changed.
+    Where standard input isn't a terminal, or belongs to another job of the shell, it sees no key and changes nothing.
     """
 
     def __init__(self, number: int = STDIN) -> None:
@@ -29,15 +29,15 @@ class Keys:
         try:
             if os.isatty(self._number) and os.tcgetpgrp(self._number) == os.getpgrp():
                 self._old = termios.tcgetattr(self._number)
-                tty.setcbreak(self._number, termios.TCSANOW)  # what was typed before counts
-        except (OSError, termios.error):  # a terminal that isn't this session's, or is gone
+                tty.setcbreak(self._number, termios.TCSANOW)  # keep what was typed before
+        except (OSError, termios.error):  # another session's terminal, or a closed one
             pass
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._old is not None:
-            with suppress(termios.error):  # it is gone
-                termios.tcsetattr(self._number, termios.TCSANOW, self._old)  # others wait until somebody reads
+            with suppress(termios.error):  # the terminal is closed
+                termios.tcsetattr(self._number, termios.TCSANOW, self._old)  # other reads would block
 
     @property
     def are_seen(self) -> bool:
@@ -45,7 +45,7 @@ class Keys:
         return self._old is not None
 
     def pressed(self) -> bytes:
-        """Return what was typed since it was asked last, without waiting."""
+        """Return what was typed since the last call, without waiting."""
         if self._old is None or not select.select([self._number], [], [], 0)[0]:
             return b""
         try:

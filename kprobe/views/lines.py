@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LinesView:
-    """The records of a trace as lines of JSON, between two that say how it began and ended; or as rows of CSV."""
+    """The records of a trace as lines of JSON, between lines for its beginning and its end; or as rows of CSV."""
 
     def __init__(self, trace: Trace, request: CommandLine) -> None:
         self.title = ""
@@ -24,7 +24,7 @@ class LinesView:
         self._records = Records(trace)
 
     def head(self) -> bytes:
-        """Return how the trace began, or the names of the columns."""
+        """Return the line for the trace's beginning, or the names of the columns."""
         return _line(_began(self._trace, self._records.source)) if self._is_json else title("csv").encode()
 
     def read(self, timeout: float) -> bytes:
@@ -34,7 +34,7 @@ class LinesView:
         )
 
     def tail(self) -> bytes:
-        """Return how the trace ended; of CSV say it."""
+        """Return the line for the trace's end; with CSV, print a note instead."""
         if self._is_json:
             return _line(ended(self._trace, self._records))
         if words := self._records.counts.words():
@@ -48,7 +48,7 @@ def _began(trace: Trace, source: str) -> dict[str, object]:
 
 
 def ended(trace: Trace, records: Records) -> dict[str, object]:
-    """Give the end of a trace as JSON has it."""
+    """Return the end of a trace as JSON."""
     counts = records.counts
     return {
         "type": "status", "state": "ended", "events": records.events, "stacks": records.stacks, "lost": counts.lost,
@@ -58,7 +58,7 @@ def ended(trace: Trace, records: Records) -> dict[str, object]:
 
 
 def error_line(error: BaseException) -> bytes:
-    """Give an error as a line of JSON; of a refusal also the kernel's words."""
+    """Return an error as a line of JSON, with the kernel's words for a refusal."""
     shown: dict[str, object] = {"type": "error", "message": str(error), "kind": type(error).__name__}
     if isinstance(error, Refused):
         shown |= {

@@ -28,7 +28,7 @@ class RawView:
         return b""
 
     def read(self, timeout: float) -> bytes:
-        """Return the next lines; b"" at the end, after a note on what a reader may not expect.
+        """Return the next lines; b"" at the end, after a note on what may surprise a reader.
 
         Raise `TimeoutError` after `timeout` seconds without any.
         """

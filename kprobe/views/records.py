@@ -21,7 +21,7 @@ class Records:
 
     @property
     def source(self) -> str:
-        """Where the records are from: raw or text."""
+        """The source of the records: raw or text."""
         return "text" if self._parser is not None else "raw"
 
     def read(self, timeout: float) -> list[Record]:

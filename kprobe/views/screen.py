@@ -10,38 +10,38 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kprobe_text.figures.rates import TABLES, Look, Row, summary
+from kprobe_text.figures.rates import TABLES, Row, Sample, summary
 
 AROUND = 8  # lines of the screen that aren't rows
 COLOURS = ("cyan", "green", "magenta")
-NAMES = (None, 23, 4)  # columns that a name has: a task's 15, and its number
-BESIDE = 78  # columns from which on tasks and CPUs fit side by side
-BARS = 60  # columns from which on there is room for bars
+NAMES = (None, 23, 4)  # columns of a name: 15 for a task's name, then its number
+BESIDE = 78  # the least columns for tasks and CPUs side by side
+BARS = 60  # the least columns for bars
 
 
-def shown(title: str, looks: Iterable[Look], ends: str = "Ctrl-C ends") -> Look | None:
-    """Show each look in place of the last, on a screen of its own that is left as it was; return the last."""
+def shown(title: str, samples: Iterable[Sample], ends: str = "Ctrl-C ends") -> Sample | None:
+    """Show each sample in place of the last, on an alternate screen; return the last."""
     last = None
     with Live(auto_refresh=False, screen=True, console=Console()) as live:
-        for last in looks:
+        for last in samples:
             live.update(Picture(title, last, ends), refresh=True)
     return last
 
 
 class Picture:
-    """Draws one look as wide and high as the terminal is: events above, tasks and CPUs below.
+    """Draws one sample in the size of the terminal: events above, tasks and CPUs below.
 
-    They are side by side where that fits, else one below the other.
+    These are side by side where that fits, else one below the other.
     """
 
-    def __init__(self, title: str, look: Look, ends: str) -> None:
+    def __init__(self, title: str, sample: Sample, ends: str) -> None:
         self._title = title
-        self._look = look
+        self._sample = sample
         self._ends = ends
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Give what rich draws."""
-        events, tasks, cpus = self._look.tables
+        """Yield what rich draws."""
+        events, tasks, cpus = self._sample.tables
         width = options.max_width
         is_beside = width >= BESIDE
         room = (options.height or console.size.height) - AROUND - (0 if is_beside else 2)
@@ -58,7 +58,7 @@ class Picture:
             rest = [self._table(1, tasks, lower - last, width), Text(), self._table(2, cpus, last, width)]
         yield Group(
             Text(f"kprobe top  {self._title}", style="bold", no_wrap=True, overflow="ellipsis"),
-            Text(summary(self._look), style="red" if self._look.lost or self._look.gaps else "", no_wrap=True),
+            Text(summary(self._sample), style="red" if self._sample.lost or self._sample.gaps else "", no_wrap=True),
             Text(),
             self._table(0, events, upper, width),
             Text(),

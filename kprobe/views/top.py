@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from kprobe.options.command_line import CommandLine
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
-    from kprobe_text.figures.rates import Look
+    from kprobe_text.figures.rates import Sample
     from kprobe_text.terminal.output import Output
     from kprobe_text.terminal.signals import Signals
 
 OK, USAGE_ERROR = 0, 2
-INTERRUPT = 2  # SIGINT; the way to end it
-EVERY = 1.0  # seconds between two looks
+INTERRUPT = 2  # SIGINT, the usual way to end it
+EVERY = 1.0  # seconds between two samples
 TICK = 0.1
-NO_SCREEN = ("dumb", "unknown")  # terminals, by TERM, that can't put a letter where they want
+NO_SCREEN = ("dumb", "unknown")  # terminals, by TERM, without cursor movement
 MISSING = "ERROR: kprobe top needs rich on a terminal: pip install 'kprobe-sim[top]', or use | cat for text"
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
-    """Show the rates of the probes that are the words of the verb, until a signal or its time ends it.
+    """Show the rates of the verb's probes until a signal or the timeout.
 
-    On a terminal as a screen of its own, elsewhere, and on a dumb one, as a few lines a second.
+    A terminal gets an alternate screen; a dumb one, and anything else, a few lines a second.
     """
     definitions, filter_text = definitions_and_filter(list(request.words), ())
     on_screen = sys.stdout.isatty() and os.environ.get("TERM") not in NO_SCREEN
@@ -60,12 +60,12 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
             with Keys() as keys:
                 ends = "q or Ctrl-C ends" if keys.are_seen else "Ctrl-C ends"
                 title = ", ".join(probe.name for probe in trace.probes)
-                last = shown(title, _looks(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
+                last = shown(title, _samples(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
             note("")
         else:
             last = None
-            for last in _looks(trace, request.duration, lambda: False):
-                if last.seconds > TICK:  # the first is of nothing yet
+            for last in _samples(trace, request.duration, lambda: False):
+                if last.seconds > TICK:  # the first sample is empty
                     output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
         if on_screen and last is not None:
             output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
@@ -75,12 +75,12 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     return OK if signals.received in (0, INTERRUPT) else 128 + signals.received
 
 
-def _looks(trace: Trace, duration: float | None, is_left: Callable[[], bool]) -> Iterator[Look]:
-    """Yield what came in each second, until the trace is stopped or left, or its time is over."""
+def _samples(trace: Trace, duration: float | None, is_left: Callable[[], bool]) -> Iterator[Sample]:
+    """Yield a sample each second, until the trace is stopped or left, or its time is over."""
     records = Records(trace)
     began = due = time.monotonic()
     rates = Rates(began, (probe.name for probe in trace.probes))
-    yield rates.look(began)
+    yield rates.sample(began)
     due += EVERY
     is_over = False
     while not is_over:
@@ -95,5 +95,5 @@ def _looks(trace: Trace, duration: float | None, is_left: Callable[[], bool]) ->
             pass
         now = time.monotonic()
         if now >= due or is_over:
-            yield rates.look(now, is_last=is_over)
+            yield rates.sample(now, is_last=is_over)
             due = now + EVERY

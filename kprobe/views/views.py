@@ -1,7 +1,7 @@
 """Views of a trace: the kernel's text unchanged, or another form of its records.
 
-A view is a class with what `Plain` has.  Another one is a line in `OTHERS`: the option that asks for it, by its
-attribute of the command line, and the class, which is imported when it is asked for.
+A view is a class with the methods of `Plain`.  To add one, add a line to `OTHERS`: its option, by its attribute of the
+command line, and the class, which is imported when needed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from kprobe.tracing.session import Trace
 
     class View(Protocol):
-        """Makes of a trace what is printed; `title` is said behind what is traced.
+        """Turns a trace into output; `title` follows the names of what is traced.
 
-        `head` is printed before the machine plays, `tail` after the last that `read` returned.
+        `head` is printed before the machine plays, `tail` after the last result of `read`.
         """
 
         title: str
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         def head(self) -> bytes: ...
 
         def read(self, timeout: float) -> bytes | None:
-            """Return what is printed next, None if nothing came of what did; b"" at the end.  Raise `TimeoutError`."""
+            """Return the next output, None if records gave none; b"" at the end.  Raise `TimeoutError`."""
 
         def tail(self) -> bytes: ...
 
@@ -63,7 +63,7 @@ class Plain:
         self._is_over = False
 
     def head(self) -> bytes:
-        """Return the column headings, if they are asked for and events come as they fire."""
+        """Return the column headings, if requested and events come as they fire."""
         return self._trace.header() if self._has_head and self._trace.terms.duration is None else b""
 
     def read(self, timeout: float) -> bytes:

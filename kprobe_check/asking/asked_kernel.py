@@ -1,4 +1,4 @@
-"""One kernel's answer to a statement, from its tracefs: accepted, with the event that it made, or refused."""
+"""A statement -> one kernel's answer, from its tracefs: accepted, with the event that it made, or refused."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from kprobe.undo.owners import Owner
 
 LIST = "dynamic_events"
-OLD_LISTS = ("kprobe_events", "uprobe_events")  # what there is in its place before Linux 5.0
+OLD_LISTS = ("kprobe_events", "uprobe_events")  # the files used before Linux 5.0
 NO_FILE = "Failed to find the given file"  # of a uprobe: that is the machine's answer, not its kernel's
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Answer(NamedTuple):
-    """What a kernel said.  Taken if `errno` is 0 and it was asked.
+    """A kernel's answer.  Taken if `errno` is 0 and it was asked.
 
-    `says`, `source`, `shown` and `column` are those of its error_log: the message, who says it, the text as the kernel
-    repeats it and where its caret is, None without one.  Of a definition that was taken there are the event, its fields
-    but those that all events have, and how it prints them.
+    `says`, `source`, `shown` and `column` are from its error_log: the message, its source, the text as the kernel
+    repeats it and the column of its caret, None without one.  A definition that was taken has the event, its fields
+    but the common ones, and its print fmt.
     """
 
     errno: int = 0
@@ -58,13 +58,13 @@ class Answer(NamedTuple):
 
 
 class AskedKernel:
-    """A kernel that is asked: what is put to it is removed at once, filters and triggers are tried in an instance.
+    """A kernel to ask: whatever is written is removed at once; filters and triggers are tried in an instance.
 
-    Where there are no instances (Linux 3.2) what is set for an event of ours is set at the top level.
+    Without instances (Linux 3.2), filters and triggers of our events are set at the top level.
 
-    With the patch of 2009 a probe can't be removed by itself, so all are, which are ours alone.
+    With the patch of 2009 a single probe can't be removed, so all are: they are all ours.
 
-    Raises `KprobeError` where asking isn't permitted, `Unsupported` where others have probes that would go with ours.
+    Raises `KprobeError` where asking isn't permitted, `Unsupported` where others' probes would be removed with ours.
     """
 
     def __init__(self, tracefs: Tracefs, owner: Owner) -> None:
@@ -93,7 +93,7 @@ class AskedKernel:
         if statement.unclear:
             return Answer(unasked=statement.unclear)
         if statement.kind in (TRUNCATING, APPENDING):
-            return Answer(*opened(statement))  # by rule: to try it would cost others their probes
+            return Answer(*opened(statement))  # known by rule: to try it would cost others their probes
         key = (statement.file, statement.text, tuple((need.file, need.text) for need in statement.needs))
         if key not in self._answers:
             self._answers[key] = self._asked(statement)
@@ -105,7 +105,7 @@ class AskedKernel:
         return has(name) if has is not None else name in self.functions()
 
     def functions(self) -> dict[str, set[str]]:
-        """Return the functions that the kernel lists, with the modules that they are of ("" for the kernel itself)."""
+        """Return the functions that the kernel lists, with their modules ("" for the kernel itself)."""
         if self._functions is None:
             self._functions = {}
             with suppress(OSError):
@@ -114,11 +114,11 @@ class AskedKernel:
         return self._functions
 
     def corrections(self, definition: str) -> list[tuple[str, str]]:
-        """Return lines that a definition may mean, as this kernel has them, each with what was corrected."""
+        """Return lines that a definition may mean, as this kernel takes them, each with what was corrected."""
         return list(corrections(definition, self._language, guesses=False))
 
     def parameters(self, symbol: str) -> list[str]:
-        """Return the names of a function's parameters in their order; none where the kernel has no BTF to know them."""
+        """Return the names of a function's parameters in their order; none without BTF."""
         answer = self.ask(Statement(DEFINITION, f"p:kprobe_check {symbol} $arg*", "kprobe_events"))
         return [field.name for field in answer.fields]
 
@@ -158,12 +158,12 @@ class AskedKernel:
         except (OSError, ValueError):
             return Answer(event=line.event)
         fields = tuple(field for field in known.fields if not field.name.startswith(("common_", "__probe")))
-        if not self._removes_one:  # where it is hit, and how many arguments there are
+        if not self._removes_one:  # its address, and the number of arguments
             fields = fields[1 + next((at for at, field in enumerate(fields) if field.name == "nargs"), -1) :]
         return Answer(event=line.event, fields=fields, prints=known.print_fmt)
 
     def _remove(self, line: Line) -> None:
-        """Remove a probe of ours and no other of its event; all of ours where there is no other way."""
+        """Remove our probe and no other of its event; all of ours where there is no other way."""
         if not self._removes_one:
             self._remove_all()
             return
@@ -184,7 +184,7 @@ class AskedKernel:
         self._present.clear()
 
     def _is_others(self, definition: str) -> bool:
-        """Return whether there is an event that a definition makes: before Linux 5.4 it takes that one's place."""
+        """Return whether a definition's event exists already: before Linux 5.4 it would replace that."""
         return any(self._tracefs.exists(f"events/{event}") for event in _events(definition))
 
     def _list_of(self, line: Line) -> str:
@@ -195,7 +195,7 @@ class AskedKernel:
         )
 
     def _set(self, file: str, statement: Statement, undo: ExitStack) -> Answer:
-        """Set a filter or trigger in the instance, and take it back."""
+        """Set a filter or trigger in the instance, and remove it."""
         group = "/".join(file.split("/")[1:3])
         path = self._place() + file
         if not self._place() and group not in {line.event for line in self._list()}:
@@ -213,7 +213,7 @@ class AskedKernel:
         return Answer()
 
     def _missing(self, path: str, event: str) -> str:
-        """Return what of a path there isn't: the event, or its file."""
+        """Say which part of a path is missing: the event, or its file."""
         directory, _, name = path.rpartition("/")
         if self._tracefs.exists(directory):
             return f"this kernel's events have no {name}"
@@ -243,9 +243,9 @@ class AskedKernel:
         return Answer(number, new[-1].text, new[-1].source, new[-1].command, new[-1].column)
 
     def _is_writable(self, file: str) -> bool:
-        """Return whether a file takes a comment: then an errno that denies is the kernel's answer to what was written.
+        """Return whether a file takes a comment: then a denial is the kernel's answer to the text.
 
-        5.10 has EPERM for a probe at the last address there is.
+        5.10 returns EPERM for a probe at the last address.
         """
         try:
             self._tracefs.write(file, b"#\n")
@@ -275,7 +275,7 @@ def _bytes(text: str) -> bytes:
 def _events(definition: str) -> list[str]:
     """Return the events, GROUP/NAME, that kernels before 5.4 may make of a definition.
 
-    One without a name has a name of its place, and so has one with a maxactive before Linux 4.12.
+    One without a name is named after its probe point, and so is one with a maxactive before Linux 4.12.
     """
     head, _, rest = definition.strip().partition(" ")
     kind, _, name = head.partition(":")

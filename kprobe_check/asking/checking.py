@@ -21,7 +21,7 @@ TAKEN, DIFFERS, REFUSED, UNASKED = "taken", "differs", "refused", "unasked"
 
 
 class NoKernel(KprobeError):
-    """A kernel can't be opened; `spec` is which."""
+    """A kernel can't be opened; `spec` names it."""
 
     def __init__(self, spec: str, because: str) -> None:
         super().__init__(f"{spec}: {because}")
@@ -29,7 +29,7 @@ class NoKernel(KprobeError):
 
 
 class Verdict(NamedTuple):
-    """What a kernel makes of a statement: taken, differs, refused or unasked; its answer, and how it differs."""
+    """A kernel's verdict on a statement: taken, differs, refused or unasked; its answer, and how it differs."""
 
     kernel: Kernel
     state: str
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A statement with every kernel's verdict, in the order of the kernels, and what all of them take in its place."""
+    """A statement with every kernel's verdict, in the order of the kernels, and a replacement that all take."""
 
     statement: Statement
     verdicts: tuple[Verdict, ...]
@@ -66,13 +66,13 @@ class Report(NamedTuple):
 def check(
     definitions: Iterable[str | Statement], kernels: str | Iterable[Kernel] = ALL, *, suggest: bool = True
 ) -> Report:
-    """Put definitions, filters and triggers to kernels, and return what each makes of each.
+    """Ask kernels about definitions, filters and triggers, and return each one's verdict on each.
 
     A text is a line of a list (see `lists`); statements come from `sources.statements`.  Kernels are words as
     `kprobe.tracefs.kernels.chosen` takes them, or values of that module, and should be in order of age.  With
-    `suggest`, a statement that isn't taken everywhere as it is meant gets, if there is one, a text that all take.
+    `suggest`, a statement that isn't taken everywhere as intended gets, if there is one, a text that all take.
 
-    Raise `UnknownKernel`, `NoKernel`, and `KprobeError` where a kernel doesn't permit to be asked.
+    Raise `UnknownKernel`, `NoKernel`, and `KprobeError` where a kernel doesn't permit it.
     """
     asked = tuple(chosen(kernels) if isinstance(kernels, str) else kernels)
     statements = _statements(definitions)
@@ -108,12 +108,12 @@ def _open(kernel: Kernel) -> tuple[AskedKernel, Callable[[], None]]:
         except BaseException:
             close()
             raise
-    except Exception as error:  # the backend's own: no such profile, a guest that doesn't boot
+    except Exception as error:  # the backend's error: no such profile, a guest that doesn't boot
         raise NoKernel(kernel.spec, str(error)) from error
 
 
 def _close(opened: Sequence[tuple[AskedKernel, Callable[[], None]]]) -> None:
-    """Remove what was made in each kernel, and close them all, whatever fails."""
+    """Remove what was added to each kernel, and close them all, even if one fails."""
     failed: BaseException | None = None
     for asked, close in opened:
         for step in (asked.close, close):

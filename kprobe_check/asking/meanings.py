@@ -1,14 +1,13 @@
 """How a kernel understands a statement that it accepts, where other kernels or the text suggest something else.
 
-The rule.  Compared with other kernels that take it: the event's name, the fields with their type, size and sign, and
-how they are printed are those of most of them, of the newest where as many say otherwise.  By itself, a definition
-means something else where
+The rule.  The event's name, the fields with their type, size and sign, and how they are printed should be those of most
+kernels that take it, or of the newest in a tie.  By itself, a definition means something else where
 
 - its function has a successor that took over its work (`do_sys_open`, `do_sys_openat2`), and the kernel has both;
 - it reads registers or `$argN` at the entry of a wrapper of a system call, `__x64_sys_*`: that has one argument, `%di`,
-  the address of the caller's registers, and what the caller passed is in these;
-- it reads a register or `$argN` at a function's entry whose parameter is elsewhere on the newest kernel, or the other
-  way round, or which is none, where another kernel has one more (as far as kernels have BTF, which knows that);
+  the address of the caller's registers, which hold the caller's arguments;
+- it reads a register or `$argN` at a function's entry whose parameter is elsewhere on the newest kernel, or vice versa,
+  or which isn't a parameter, where another kernel has one more (as far as kernels have BTF, which tells);
 - it names a function of a module that isn't loaded: the kernel takes it, and waits for the module.
 """
 
@@ -29,7 +28,7 @@ _PLACE = re.compile(r"\s*([pr])\d*(?::\S+)?\s+(?:([\w-]+):)?([A-Za-z_][\w.]*)((?
 
 
 class Spot:
-    """Where a kprobe's definition puts it, as far as its text tells."""
+    """The probe point of a kprobe's definition, as far as its text tells."""
 
     __slots__ = ("arguments", "is_entry", "is_return", "module", "symbol")
 
@@ -42,7 +41,7 @@ class Spot:
 
 
 def spot(statement: Statement) -> Spot | None:
-    """Return the place of a kprobe's definition; None for other statements, and for addresses."""
+    """Return the probe point of a kprobe's definition; None for other statements, and for addresses."""
     if statement.kind != DEFINITION or statement.file != "kprobe_events":
         return None
     found = _PLACE.match(statement.text)
@@ -50,7 +49,7 @@ def spot(statement: Statement) -> Spot | None:
 
 
 def remarks(statement: Statement, kernel: AskedKernel) -> tuple[str, ...]:
-    """Return what a statement means on a kernel that takes it and its text doesn't say."""
+    """Return what a statement means on a kernel that takes it, beyond what its text says."""
     if statement.kind == TRUNCATING:
         return (LOST,)
     where = spot(statement)
@@ -73,7 +72,7 @@ def remarks(statement: Statement, kernel: AskedKernel) -> tuple[str, ...]:
 
 
 def taken_for_arguments(arguments: str) -> str:
-    """Return the first register or $argN in the arguments that a wrapper's caller didn't pass there, "" if none is."""
+    """Return the first register or $argN that isn't an argument of a wrapper, "" if there is none."""
     for word in arguments.split():
         value = word.partition("=")[2] if re.match(r"\w+=", word) else word
         found = re.search(r"(%(?:si|dx|cx|r8|r9|r10)|\$arg[2-9])\b", value)
@@ -84,7 +83,7 @@ def taken_for_arguments(arguments: str) -> str:
 
 
 def moved(statement: Statement, kernels: Sequence[AskedKernel]) -> list[tuple[str, ...]]:
-    """Return for each kernel, oldest first, which registers and $argN aren't the parameters that they are elsewhere."""
+    """Return for each kernel, oldest first, which registers and $argN hold other parameters than elsewhere."""
     where = spot(statement)
     words = {} if where is None or not where.is_entry or where.module else _positions(where.arguments)
     if where is None or not words:
@@ -126,7 +125,7 @@ def _place(index: int) -> str:
 
 
 def differences(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
-    """Return for each kernel's answer, oldest kernel first, in what it differs from most of those that take it."""
+    """Return for each kernel's answer, oldest kernel first, how it differs from most kernels that take it."""
     taken = [answer for answer in answers if answer.is_taken]
     count = Counter(_meaning(answer) for answer in taken)
     if len(count) < 2:
@@ -155,7 +154,7 @@ def _difference(answer: Answer, usual: Answer) -> tuple[str, ...]:
 
 
 def _declared(answer: Answer) -> dict[str, str]:
-    """Return the fields by name: type, size and sign; how many elements an array has is in its size alone.
+    """Return the fields by name: type, size and sign; an array's length shows only in its size.
 
     5.10 shows it in brackets, later kernels don't.
     """
@@ -167,6 +166,6 @@ def _declared(answer: Answer) -> dict[str, str]:
 
 
 def _formats(prints: str) -> str:
-    """Return the format string of a print fmt, without what is put into it."""
+    """Return the format string of a print fmt, without its arguments."""
     found = re.match(r'"((?:[^"\\]|\\.)*)"', prints)
     return found[0] if found else prints

@@ -56,7 +56,7 @@ def rewrites(
 
 
 def _foreign(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what a line in another tool's spelling means, as it is written to a tracefs."""
+    """Yield the meaning of a line in another tool's spelling, as written to a tracefs."""
     try:
         probe = parse(text)
     except DefinitionError:
@@ -111,7 +111,7 @@ def _wrapper(words: list[str], statement: Statement) -> Iterator[tuple[list[str]
 
 
 def _from_saved(argument: str) -> str:
-    """Return an argument that reads what the caller of a system call passed where it names the register itself."""
+    """Return an argument that reads the caller's saved register, for one that names the register itself."""
     return from_saved(argument) if taken_for_arguments(argument) else argument
 
 
@@ -120,7 +120,7 @@ def _mapped(argument: str, table: dict[str, str]) -> str:
 
 
 def _name(words: list[str], statement: Statement) -> Iterator[tuple[list[str], str]]:
-    """Give a name to an event whose name the kernel would make, or a name that all kernels take."""
+    """Name an event whose name the kernel would make, or change a name to one that all kernels take."""
     head, colon, name = words[0].partition(":")
     if not colon:
         where = spot(statement)
@@ -169,7 +169,7 @@ def _each(word: str, register: Callable[[int], str]) -> str:
 
 
 def _typed(words: list[str], answers: Sequence[Answer]) -> Iterator[tuple[list[str], str]]:
-    """Say the type where kernels without BTF take another: the newest kernel's."""
+    """Add the newest kernel's type where kernels without BTF assume another."""
     fields = [answer.fields for answer in answers if answer.is_taken and len(answer.fields) == len(words) - 2]
     if not fields:
         return
@@ -182,7 +182,7 @@ def _typed(words: list[str], answers: Sequence[Answer]) -> Iterator[tuple[list[s
 
 
 def _first_words(words: list[str], statement: Statement) -> Iterator[tuple[list[str], str]]:
-    """Fetch arguments as they were called before they were merged (Linux 2.6.33)."""
+    """Translate fetch arguments of the patches before the merge (Linux 2.6.33)."""
 
     def today(found: re.Match[str]) -> str:
         word = found[2]
@@ -197,7 +197,7 @@ def _first_words(words: list[str], statement: Statement) -> Iterator[tuple[list[
 
 
 def _by_names(words: list[str], statement: Statement, asked: Sequence[AskedKernel]) -> Iterator[tuple[list[str], str]]:
-    """Put $argN for the names that a kernel with BTF knows a function's parameters by, and for $arg*."""
+    """Replace parameter names, which need BTF, and $arg* by $argN."""
     where = spot(statement)
     if where is None or not where.is_entry or where.module or not re.search(r"[A-Za-z_]", where.arguments):
         return

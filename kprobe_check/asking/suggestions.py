@@ -1,6 +1,6 @@
 """Replacements for a statement that some kernel refuses or understands differently.
 
-Each text is tried on all kernels before it is offered, and offered only if all take it, alike, and as it is meant.
+Each text is tried on all kernels first, and offered only if all take it, alike and as intended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STEPS = 3  # rewrites on top of one another
 
 
 class Suggestion(NamedTuple):
-    """A text that all kernels take, and what was done to come to it."""
+    """A text that all kernels take, and the rewrites that led to it."""
 
     text: str
     because: str
@@ -32,7 +32,7 @@ class Trial:
         self._asked = list(asked)
 
     def suggestion(self, statement: Statement, answers: Sequence[Answer]) -> Suggestion | None:
-        """Return the first text, by the fewest rewrites, that all kernels take as it is meant; None if none does."""
+        """Return the first text, by the fewest rewrites, that all kernels take as intended; None if there is none."""
         seen = {statement.text}
         level: list[tuple[Statement, Sequence[Answer], list[str]]] = [(statement, answers, [])]
         left = _TRIALS
@@ -54,7 +54,7 @@ class Trial:
         return None
 
     def advice(self, statement: Statement) -> Suggestion | None:
-        """Return what says better what a statement means that all kernels take: `ustring` for user memory."""
+        """Return a clearer text for a statement that all kernels take: `ustring` for user memory."""
         text = user_string(statement)
         if not text or self._answers(statement._replace(text=text)) is not None:
             return None
@@ -66,7 +66,7 @@ class Trial:
         return Suggestion(text, "; ".join([*steps, *more]))
 
     def _answers(self, statement: Statement) -> list[Answer] | None:
-        """Return the kernels' answers to a text that isn't taken by all as it is meant; None if it is."""
+        """Return the kernels' answers to a text unless all take it as intended; None if they do."""
         answers = [one.ask(statement) for one in self._asked]
         is_good = (
             all(answer.is_taken for answer in answers)

@@ -18,13 +18,13 @@ _LEVELS = {REFUSED: "error", DIFFERS: "warning", UNASKED: "notice"}
 
 
 def text(report: Report) -> str:
-    """Return the report for people: each statement, who takes it and who doesn't and why, and what to write instead."""
+    """Return the report for people: each statement, which kernels take it or not and why, and what to write instead."""
     blocks = [f"{_head(finding)}\n{explained(finding)}\n" for finding in report.findings]
     return "".join(blocks) + summary(report) + "\n"
 
 
 def summary(report: Report) -> str:
-    """Return in one line how many statements were taken and how many were not."""
+    """Return in one line the numbers of statements taken and not taken."""
     states = [finding.state for finding in report.findings]
     counts = {
         "taken by all": states.count(TAKEN),
@@ -37,7 +37,7 @@ def summary(report: Report) -> str:
 
 
 def explained(finding: Finding, indent: str = "  ") -> str:
-    """Return what the kernels make of a statement, those that agree together, without a newline at the end."""
+    """Return the kernels' verdicts on a statement, equal ones together, without a newline at the end."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in finding.verdicts:
         groups.setdefault(_agreement(verdict), []).append(verdict)
@@ -100,7 +100,7 @@ def _head(finding: Finding) -> str:
 
 
 def titled(finding: Finding) -> str:
-    """Return a statement's text, of a filter or trigger after what it is about."""
+    """Return a statement's text; for a filter or trigger, after its event."""
     statement = finding.statement
     if "/" not in statement.file:
         return f"{statement.kind}: {statement.text}" if statement.file == statement.kind else statement.text
@@ -112,7 +112,7 @@ def titled(finding: Finding) -> str:
 
 
 def as_json(report: Report) -> str:
-    """Return the report as JSON: all that is known of every statement on every kernel."""
+    """Return the report as JSON: every statement's full verdict on every kernel."""
     kernels = [
         {"name": one.name, "spec": one.spec, "release": one.release, "series": one.series} for one in report.kernels
     ]
@@ -165,7 +165,7 @@ def github(report: Report) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """Return JUnit's XML: a case for each statement on each kernel, which fails if that refuses it."""
+    """Return JUnit's XML: a case for each statement on each kernel, which fails if the kernel refuses it."""
     return junit("kprobe check", [_case(finding, one) for finding in report.findings for one in finding.verdicts])
 
 
@@ -179,7 +179,7 @@ def _case(finding: Finding, verdict: Verdict) -> JUnitCase:
 
 
 def markdown(report: Report) -> str:
-    """Return a table: a row for each statement, a column for each kernel, and below it what it doesn't hold."""
+    """Return a table: a row for each statement, a column for each kernel, and the details below."""
     head = ["statement", *(kernel.name for kernel in report.kernels), "instead"]
     rows = [head, ["---"] * len(head)]
     for finding in report.findings:

@@ -1,7 +1,7 @@
-"""Statements in Markdown: in its blocks of code, by their language, as `scripts` and the other readers say.
+"""Statements in Markdown: in its blocks of code, read by the reader of their language.
 
-In a block with prompts (`$ `, `# `) only what stands behind them is a command, and the rest is output.  A block of no
-language, or of none that is known, is read as a shell's, with lines that are definitions by themselves.
+In a block with prompts (`$ `, `# `) only text after them is a command, and all else is output.  A block without a known
+language is read as a shell's, with lines that are definitions by themselves.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _in_block(language: str, block: str, source: str) -> list[Statement]:
 
 
 def _console(block: str, source: str) -> list[Statement]:
-    """Return what a session at a shell, or a script, states."""
+    """Return the statements of a shell session or a script."""
     lines = block.split("\n")
     prompted = [_PROMPT.match(line) for line in lines]
     if any(one and not _COMMENT.match(line) for one, line in zip(prompted, lines, strict=True)):
@@ -100,7 +100,7 @@ def _console(block: str, source: str) -> list[Statement]:
 
 
 def _typed(lines: list[str]) -> list[str]:
-    """Return the lines of a session with nothing but what was typed, each in its place."""
+    """Return the lines of a session with only the typed text, in its position."""
     typed: list[str] = []
     goes_on = False
     end = ""

@@ -1,4 +1,4 @@
-"""A limit on the processor time that reading a source takes: others' lexers take very long on what nobody writes."""
+"""A limit on the processor time for reading a source: lexers can take very long on unusual text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SECONDS = 3.0  # of any source
-SECONDS_PER_BYTE = 1e-5  # and besides; ten times what a long program takes
+SECONDS_PER_BYTE = 1e-5  # plus this; ten times what a long program takes
 
 
 class TookTooLong(Exception):
@@ -17,7 +17,7 @@ class TookTooLong(Exception):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `TookTooLong` within a block after so much processor time, also in the midst of a search for a pattern.
+    """Raise `TookTooLong` within a block after some processor time, even during a search for a pattern.
 
     A process has one such timer, and its main thread gets the signal: in another thread there is no limit.
     """

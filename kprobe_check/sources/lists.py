@@ -50,14 +50,14 @@ def event_file(group: str | None, event: str | None, kind: str) -> str:
 
 
 def begins_statement(text: str) -> bool:
-    """Return whether a word of a command line begins as a statement does, and so names no file."""
+    """Return whether a word of a command line begins as a statement does, and so isn't a file."""
     about = _ABOUT_EVENT.fullmatch(text) or is_trigger(text)
     event = _EVENT_TRIGGER.fullmatch(text)
     return bool(_BEGINS.match(text) or about or (event and is_trigger(event[3])))
 
 
 def is_line(line: str) -> bool:
-    """Return whether a line may be one of a list: empty, a comment, a statement, or what removes one."""
+    """Return whether a line may be in a list: empty, a comment, a statement, or a removal."""
     text = line.strip()
     return not text or text[0] in "#-!" or begins_statement(text)
 
@@ -69,10 +69,10 @@ def statements_in(text: str, source: str) -> list[Statement]:
 
 
 def written(path: str, text: str, position: Position, *, is_on_one_line: bool = False) -> list[Statement]:
-    """Return what a write of `text` to a file of a tracefs states; nothing for other files, and for what undoes.
+    """Return the statements in a write of `text` to a file of a tracefs; none for other files and for removals.
 
-    The path may begin anywhere, and with what isn't known; only its last parts count.  The lines of the text are lines
-    of the source from `position` on, or, with `is_on_one_line`, all of one.
+    The path may begin anywhere, even with unknown text; only its last parts count.  The lines of the text are lines of
+    the source from `position` on, or, with `is_on_one_line`, all in one line.
     """
     parts = path.split("/")
     file = definitions_file(path)
@@ -103,7 +103,7 @@ def is_definitions(path: str) -> bool:
 
 
 def definitions_file(path: str) -> str:
-    """Return which file of definitions a path names, "" if none: by its last part, which may be a variable's name."""
+    """Return the file of definitions that a path names, "" if none: by its last part, perhaps a variable's name."""
     name = path.rpartition("/")[2]
     if name in FILES:
         return name
@@ -112,7 +112,7 @@ def definitions_file(path: str) -> str:
 
 
 def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple[str, Position]]:
-    """Return the lines of a text that aren't empty, each with its place in the source."""
+    """Return the lines of a text that aren't empty, each with its position in the source."""
     places = []
     for number, line in enumerate(text.split("\n")):
         there = position
@@ -124,5 +124,5 @@ def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple
 
 
 def _own_file(file: str, line: str) -> str:
-    """Return the file that a line is asked in: dynamic_events takes what its own files take, and says less."""
+    """Return the file to ask for a line: its kind's own, as dynamic_events reports less."""
     return file if file != "dynamic_events" else definition(line, Position()).file

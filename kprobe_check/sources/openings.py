@@ -1,4 +1,4 @@
-"""What opening a file of definitions does before anything is written to it.
+"""The effects of opening a file of definitions, before anything is written to it.
 
 - Truncating it (`>`, `"w"`, O_TRUNC) removes all probes that are in it, whoever added them (`probes_open()` in
   kernel/trace/trace_kprobe.c; `dyn_event_open()`; `synth_events_open()`).
@@ -20,15 +20,15 @@ KEEPS = "it adds to what is there, and needs no end"
 
 
 def truncation(path: str, position: Position, text: str, instead: str) -> Statement:
-    """Return the statement that a file of definitions is opened so that it loses what is in it."""
+    """Return the statement for an opening that empties a file of definitions."""
     return Statement(TRUNCATING, text, definitions_file(path), position, instead=instead)
 
 
 def appending(path: str, position: Position, text: str, instead: str) -> Statement:
-    """Return the statement that a file of definitions is opened by what seeks to its end."""
+    """Return the statement for an opening of a file of definitions that seeks to its end."""
     return Statement(APPENDING, text, definitions_file(path), position, instead=instead)
 
 
 def opened(statement: Statement) -> tuple[int, str]:
-    """Return every kernel's errno and its reason for how a file is opened; 0 and "" if it can be."""
+    """Return every kernel's errno and reason for a way to open a file; 0 and "" if it works."""
     return (errno.EINVAL, SOUGHT) if statement.kind == APPENDING else (0, "")

@@ -1,4 +1,4 @@
-"""Files and texts, and the statements in them, by what they are; minus those under `# kprobe: ignore`."""
+"""Files and texts -> their statements, by the reader of their form, without those under `# kprobe: ignore`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONGEST = 16 << 20  # bytes of a source; nobody writes one by hand
 
 
 class BadSource(KprobeError):
-    """A source can't be read as what it should be; `source` and `line` say where."""
+    """A source can't be read in its form; `source` and `line` say where."""
 
     def __init__(self, source: str, because: str, line: int = 0) -> None:
         super().__init__(f"{source}:{line}: {because}" if line else f"{source}: {because}")
@@ -51,7 +51,7 @@ class BadSource(KprobeError):
 
 
 def form(name: str, text: str) -> str:
-    """Return what a source is: by the end of its name, by its first line (`#!`), else a list; "" for no known form."""
+    """Return a source's form: by the end of its name, by its first line (`#!`), else a list; "" if unknown."""
     ending = name[name.rfind(".") :].lower() if "." in name.rpartition("/")[2] else ""
     if ending in _ENDINGS:
         return _ENDINGS[ending]
@@ -65,9 +65,9 @@ def form(name: str, text: str) -> str:
 
 
 def statements(data: bytes, source: str, as_form: str = "") -> list[Statement]:
-    """Return the statements of a source that nobody said to ignore, each with what it needs, in the source's order.
+    """Return a source's statements, without ignored ones, each with its needs, in the source's order.
 
-    `as_form` is one of `FORMS`, by default what the name and the first line say.  Raise `BadSource`.
+    `as_form` is one of `FORMS`, by default the form by the name and the first line.  Raise `BadSource`.
     """
     text = _text(data, source)
     kind = as_form or form(source, text)
@@ -113,7 +113,7 @@ def _demand_list(text: str, source: str) -> None:
 
 
 def _kept(found: list[Statement], lines: list[str]) -> list[Statement]:
-    """Return the statements but those with `# kprobe: ignore` on their line, or alone on the line before."""
+    """Return the statements without `# kprobe: ignore` on their line, or alone on the line before."""
     return [one for one in found if not _is_ignored(one.position.line - 1, lines)]
 
 

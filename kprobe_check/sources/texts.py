@@ -1,4 +1,4 @@
-"""A text that a script or a program composes: what is known of it, and what isn't."""
+"""A text that a script or a program composes: its known and its unknown parts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SHOWN = 60  # characters of something unknown
 
 
 class Text(NamedTuple):
-    """A text, what in it isn't known, as it is written there, and where it begins.
+    """A text, its unknown parts as written in the source, and where it begins.
 
-    `because` says why it can't be known, where that isn't plain; `rows` is how many lines of the source it goes on for.
+    `because` says why it can't be known, unless that is obvious; `rows` is its number of lines in the source.
     """
 
     text: str
@@ -24,14 +24,14 @@ class Text(NamedTuple):
 
 
 def unknown(written: str, position: Position | None = None, because: str = "") -> Text:
-    """Return a text of which nothing is known but how it is written."""
+    """Return an unknown text, with its code in the source."""
     shown = " ".join(written.split())
     shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
     return Text(shown, (shown,), position or Position(), because)
 
 
 def plus(first: Text, second: Text) -> Text:
-    """Return two texts as one, which begins where the first does, or where the other one if that isn't known."""
+    """Return two texts as one, which begins where the first does or, if unknown, the second."""
     if not first.position.line:
         first = first._replace(position=second.position)
     if len(first.text) + len(second.text) > _LONGEST:
@@ -43,7 +43,7 @@ def plus(first: Text, second: Text) -> Text:
 
 
 def unclear(statement: Statement, value: Text) -> Statement:
-    """Return a statement that stands in a text with what keeps it from being asked, if anything does."""
+    """Return a statement in a text with the reason why it can't be asked, if any."""
     name = next((name for name in value.unknowns if name in statement.text), "")
     if not name or statement.unclear:
         return statement

@@ -1,4 +1,4 @@
-"""A small scenario to try on a parser: one task that opens a file under a probe, and something unusual about it."""
+"""A small scenario to try on a parser: one task opens a file under a probe, with something unusual about it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 ARGUMENT = "s=+0(%si):string"
-PATH = b"/etc/passwd"  # is there on a guest, which drawn names aren't
+PATH = b"/etc/passwd"  # exists on a guest, unlike drawn names
 FOUND, ENOENT = 3, -2
 
 
 class Case(NamedTuple):
-    """What is done, and on which kernel; the defaults are the plainest."""
+    """A scenario and its kernel; the defaults are the plainest."""
 
     kernel: str = ""
     options: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class Case(NamedTuple):
     times: int = 1
 
     def changes(self) -> dict[str, Any]:
-        """Return what of it isn't as plain as can be."""
+        """Return the values that differ from the plainest."""
         pairs = zip(self._fields, self, PLAINEST, strict=True)
         return {name: value for name, value, plain in pairs if value != plain}
 
     def scenario(self) -> dict[str, Any]:
-        """Return it as a scenario's TOML has it."""
+        """Return it as a scenario for TOML."""
         task: Any = {"comm": text(self.comm), "pid": self.pid}
         returns = FOUND if self.path == PATH else ENOENT
         call: dict[str, Any] = {"open": text(self.path), "returns": returns, "task": task}
@@ -62,7 +62,7 @@ PLAINEST = Case()
 
 
 def text(data: bytes) -> Any:
-    """Return bytes as a scenario has them: a string, or { hex = … } if they aren't UTF-8."""
+    """Return bytes in a scenario's form: a string, or { hex = … } if they aren't UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:

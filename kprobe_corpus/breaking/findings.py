@@ -43,7 +43,7 @@ def rules_table(search: Search, *, markdown: bool = False) -> str:
 
 
 def _what(broken: Broken) -> str:
-    """Say what of the case isn't plain, as short as it can be."""
+    """Say briefly what isn't plain in the case."""
     is_kernel = any(rule.name == "kernel" for rule in broken.rules)
     changed = {key: value for key, value in broken.case.changes().items() if is_kernel or key != "kernel"}
     report = ", ".join(f"{key}={_short(value)}" for key, value in changed.items())
@@ -85,7 +85,7 @@ def confirmed(confirmation: Confirmation) -> str:
 
 
 def as_dict(search: Search, confirmation: Confirmation | None) -> dict[str, Any]:
-    """Give a search as JSON has it."""
+    """Return a search as JSON."""
     report: dict[str, Any] = {
         "tried": [rule.name for rule in search.tried],
         "untried": [rule.name for rule in search.untried],

@@ -22,7 +22,7 @@ _OPTION = "a trace option adds, drops or moves columns of every line"
 
 
 class Rule(NamedTuple):
-    """What a reader has to reckon with: `says` in one sentence, `why` from the kernel's side."""
+    """A fact that readers must handle: `says` in one sentence, `why` from the kernel's side."""
 
     name: str
     says: str
@@ -40,7 +40,7 @@ def _one_of(key: str, *values: object) -> Values:
 
 
 def _holding(key: str, part: bytes, longest: int, least: int = 0) -> Values:
-    """Return values of bytes that hold some bytes, with so many letters at least before and after."""
+    """Return a strategy of bytes that contain given bytes, with some letters before and after."""
 
     def values(st: Any) -> Any:
         letters = st.text(_LETTERS, min_size=least, max_size=(longest - len(part)) // 2)

@@ -19,17 +19,17 @@ from kprobe_text.entry_points import find as installed
 
 GROUP = "kprobe.scenarios"
 CHOSEN = "kprobe.kernels.named"
-EXAMPLES = 25  # of one rule that are tried, unless one fools the parser: then as many as make it shorter
-TOGETHER = 4  # of several rules at once, for each of those that hold alone
+EXAMPLES = 25  # values of one rule; once one fools the parser, shorter ones are tried as well
+TOGETHER = 4  # values of several rules at once, for each rule that holds alone
 PLAIN = Rule("plain", "a line may be as plain as can be", "", lambda st: st.just({}))
 
 
 class NoSearch(CorpusError):
-    """What a search needs isn't installed; the text says what."""
+    """A dependency of the search isn't installed; the text says which."""
 
 
 class Broken(NamedTuple):
-    """A scenario that fools a parser, the shortest that was found for its rules; `seconds` is what that took."""
+    """The shortest known scenario for its rules that fools a parser; `seconds` is the time that it took."""
 
     rules: tuple[Rule, ...]
     case: Case
@@ -38,13 +38,13 @@ class Broken(NamedTuple):
 
     @property
     def length(self) -> tuple[int, int, int]:
-        """How long it is: the number of rules, and the lines and bytes of the text."""
+        """Its length: the number of rules, and the lines and bytes of the text."""
         text = self.result.entry.text
         return (len(self.rules), text.count(b"\n"), len(text))
 
 
 class Search(NamedTuple):
-    """What came of a search: which rules were tried, in their order, and which scenarios fooled the parser."""
+    """The result of a search: the rules that were tried, in their order, and the scenarios that fooled the parser."""
 
     tried: tuple[Rule, ...]
     untried: tuple[Rule, ...]
@@ -59,7 +59,7 @@ class Search(NamedTuple):
 
     @property
     def fails_plainest(self) -> bool:
-        """True if the parser reads the plainest text of no kernel; then no rule is tried, of however much time."""
+        """True if the parser reads no kernel's plainest text; then no rule is tried."""
         return self.tried == (PLAIN,)
 
     @property
@@ -77,7 +77,7 @@ def search(
     *,
     names: Collection[str] = ("*",),
 ) -> Search:
-    """Search for so many seconds at most; the same seed finds the same, if the time is enough.
+    """Search for some seconds at most; the same seed finds the same, given enough time.
 
     Its texts are those of the last of the kernels whose plainest text the parser reads; `names` are patterns of the
     rules that are tried.
@@ -106,7 +106,7 @@ def search(
 
 
 class Confirmation(NamedTuple):
-    """What came of a scenario on a guest; `result` is None where it could not be had, which `words` explain."""
+    """A scenario's result on a guest; `result` is None if there is none, which `words` explain."""
 
     spec: str
     result: Result | None
@@ -119,7 +119,7 @@ def confirm(parser: Reader, broken: Broken, spec: str) -> Confirmation:
     render, case = renderer(kind), broken.case
     try:
         rendered = render(case.scenario(), kernel)
-    except Exception as error:  # the guest's own: it can't do that, or died
+    except Exception as error:  # the guest's error: it can't do that, or died
         return Confirmation(spec, None, str(error))
     with tempfile.TemporaryDirectory(prefix="kprobe-") as directory, parser.command() as command:
         result = ask(
@@ -129,7 +129,7 @@ def confirm(parser: Reader, broken: Broken, spec: str) -> Confirmation:
 
 
 class _Trial:
-    """A parser that is tried on one case after the other."""
+    """Tries a parser on one case after the other."""
 
     def __init__(self, parser: Reader, kernels: Sequence[str], seconds: float) -> None:
         self.texts = 0
@@ -145,7 +145,7 @@ class _Trial:
 
     def __enter__(self) -> _Trial:
         self._directory = tempfile.TemporaryDirectory(prefix="kprobe-")
-        # what it ever says something of is learnt from texts that hold a bit of everything
+        # texts with a bit of everything show what the parser reports
         for more in ({}, {"options": ("stacktrace",)}, {"beside": (("marker", "x"),)}, {"probe": "r", "arguments": ""}):
             for kernel in {self._kernels[0], self._kernels[-1]}:
                 result = self._asked(PLAINEST._replace(kernel=kernel, **more))
@@ -166,7 +166,7 @@ class _Trial:
         return self.passed() >= self._seconds
 
     def plain(self, seed: int) -> Broken | None:
-        """Take the last kernel whose plainest text the parser reads; if it reads none, return that of the last."""
+        """Choose the last kernel whose plainest text the parser reads; if it reads none, return that of the last."""
         for kernel in reversed(self._kernels):
             self._kernel = kernel
             if self.shortest((PLAIN,), seed, 1) is None:
@@ -226,7 +226,7 @@ class _Trial:
         return Broken(read(drawn)[0], case(drawn), result, self.passed() - begun)
 
     def _asked(self, case: Case) -> Result | None:
-        """Return what the parser makes of a case; None if the kernel has no such option or clock."""
+        """Return the parser's result for a case; None if the kernel has no such option or clock."""
         if case not in self._results:
             try:
                 rendered = self._render(case.scenario(), case.kernel)
@@ -241,7 +241,7 @@ class _Trial:
 
 
 def renderer(kind: str) -> Callable[..., Any]:
-    """Return what makes texts of scenarios, on a simulated kernel ("sim") or a guest ("vm").  Raise `NoSearch`."""
+    """Return the renderer of scenarios, on a simulated kernel ("sim") or a guest ("vm").  Raise `NoSearch`."""
     try:
         import hypothesis  # noqa: F401  # is told before anything is begun
     except ModuleNotFoundError as error:
@@ -268,7 +268,7 @@ def kernels(words: str) -> list[str]:
 
 
 def ask(parser: Reader, command: Any, case: Case, rendered: Any, directory: str, reported: Collection[str]) -> Result:
-    """Return what a parser makes of a case's text, compared with its truth."""
+    """Return a parser's answer to a case's text, compared with its truth."""
     about = {"kernel": case.kernel, "options": list(case.options), "clock": case.clock, "source": "simulator"}
     entry = made(
         f"{case.kernel}/case", rendered.text, rendered.truth, about,

@@ -17,7 +17,7 @@ __all__ = ["TraceText", "answer"]
 if not TYPE_CHECKING:  # type checkers would learn that every name is there
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for: the adapter runs as a program, too, which isn't to be imported before."""
+        """Import a name when it is used: the adapter also runs as a program, and mustn't be imported before that."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "answer":

@@ -1,6 +1,6 @@
 """A Python function as a parser's command: `python -m kprobe_corpus.parsers.adapter MODULE:FUNCTION`.
 
-Other programs' environments may hold this package for its sake alone, so it imports nothing of the rest.
+Other programs' environments may hold this package only for this module, so it imports no others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     Read = Callable[[bytes], Iterable[Mapping[str, Any]]]
 
-STAYS = "KPROBE_STAYS"  # is set where the command is to answer for one text after the other: kprobe test-parser --stay
-CRASHED = "crashed"  # the type of a line by which a command that stays says that it couldn't go on with a text
-# What a command finds in its environment -> the file of the entry
+STAYS = "KPROBE_STAYS"  # is set if the command answers one text after the other: kprobe test-parser --stay
+CRASHED = "crashed"  # the type of a line by which a staying command reports that it failed on a text
+# Variables in a command's environment -> the file of the entry
 FILES = {
     "KPROBE_TRACE": "trace.txt",
     "KPROBE_FORMATS": "formats",
@@ -29,11 +29,11 @@ FILES = {
 
 
 def answer(read: Read) -> None:
-    """Answer for `read`, which gets a text as bytes and gives its records as mappings: docs/reference/reader-schema.md.
+    """Answer with `read`, which returns a text's records as mappings: docs/reference/reader-schema.md.
 
-    The text is that on standard input.  With --stay standard input names a directory a line, whose texts are answered
-    one after the other, each followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew
-    for each.  What `read` raises ends the program; with --stay it is told, and the next text read.
+    The text comes on standard input.  With --stay, each line of standard input names a directory, whose text is
+    answered and followed by an empty line.  The variables KPROBE_FORMATS and KPROBE_EVENTS are set anew for each.  An
+    exception of `read` ends the program; with --stay it is reported, and the next text is read.
     """
     out = sys.stdout.buffer
     if STAYS not in os.environ:
@@ -46,14 +46,14 @@ def answer(read: Read) -> None:
             text = file.read()
         try:
             _put(out, read(text))
-        except Exception as error:  # whatever a reader raises: to start it again would take its time
+        except Exception as error:  # any exception of a reader: restarting it would take time
             _put(out, [{"type": CRASHED, "text": f"{type(error).__name__}: {error}"}])
         out.write(b"\n")
         out.flush()
 
 
 def files(directory: str) -> dict[str, str]:
-    """Return the variables that tell a command the files of an entry; those that it hasn't are empty."""
+    """Return the variables with an entry's files for a command; missing ones are empty."""
     paths = {name: os.path.join(directory, file) for name, file in FILES.items()}
     return {name: path if os.path.exists(path) else "" for name, path in paths.items()}
 

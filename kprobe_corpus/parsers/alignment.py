@@ -1,4 +1,4 @@
-"""Matching the records of an answer with those of the truth: parsers drop some, and invent others."""
+"""Matches the records of an answer with those of the truth: parsers drop some, and invent others."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 CALL = ("function", "kind", "depth", "duration")
 CONTEXT = ("name", "timestamp", "task", "pid", "cpu", "address", "text", "count", *CALL)
-IDENTITY = ("type", "name", "timestamp", "cpu", "pid", *CALL)  # what shows which record another one is
-ALIKE = 0.5  # of what two records could have in common, so much they have if they are about the same
-_CELLS = 40_000  # of a table of likeness at most
+IDENTITY = ("type", "name", "timestamp", "cpu", "pid", *CALL)  # keys that identify a record
+ALIKE = 0.5  # the share in common by which two records count as similar
+_CELLS = 40_000  # most cells of a table of likeness
 
 
 def align(truths: Sequence[Record], answers: Sequence[Record], same: Callable[[int, int], bool]) -> list[Pair]:
-    """Return the pairs, in the order of the texts; `same` says whether two records agree in all that they say.
+    """Return the pairs, in the order of the texts; `same` says whether two records fully agree.
 
-    Records that agree are pairs first, then those of the same `IDENTITY`, then those that are most alike.
+    Records that agree are paired first, then those of the same `IDENTITY`, then those that are most alike.
     """
     first = 0
     end, answers_end = len(truths), len(answers)
@@ -51,7 +51,7 @@ def _gaps(
     answered: range,
     key: Callable[[Record], Hashable],
 ) -> Iterator[tuple[int | range, range]]:
-    """Yield records that `key` shows to be the same, as a number and a range of one, and what lies between these."""
+    """Yield records with the same `key`, as a number and a range of one, and the gaps between them."""
     from difflib import SequenceMatcher
 
     left, right = [key(truths[number]) for number in true_range], [key(answers[number]) for number in answered]
@@ -66,7 +66,7 @@ def _gaps(
 
 
 def _most_alike(truths: Sequence[Record], answers: Sequence[Record], true_range: range, answered: range) -> list[Pair]:
-    """Pair the records of a gap so that they are as alike as can be, in their order."""
+    """Pair the records of a gap, in their order, so that they are as alike as possible."""
     if not true_range or not answered or len(true_range) * len(answered) > _CELLS:
         both = min(len(true_range), len(answered))
         pairs: list[Pair] = [(true_range[number], answered[number]) for number in range(both)]
@@ -104,7 +104,7 @@ def _way(
 
 
 def likeness(truth: Record, answer: Record) -> float:
-    """Return how much two records have in common, from 0 to 1; text that wasn't understood may be of any."""
+    """Return how much two records have in common, from 0 to 1; unparsed text may belong to any."""
     if UNPARSED in (answer["type"], truth["type"]):
         return ALIKE
     if answer["type"] != truth["type"] or answer["type"] == NO_RECORD:

@@ -11,8 +11,8 @@ from kprobe_corpus.traces.record import fault_of, parsed
 Record = dict[str, Any]
 
 EVENT = "event"
-UNPARSED = "unparsed"  # a parser says that it doesn't understand some text
-NO_RECORD = "no record"  # the type of an answer's line that isn't one; "why" says what is wrong, "line" which it is
+UNPARSED = "unparsed"  # the parser doesn't understand some text
+NO_RECORD = "no record"  # the type of a line that isn't a record; "why" says what is wrong, "line" is its number
 IGNORED = ("header", "crashed")  # types that are no records of the trace
 LONGEST = 200  # characters of a bad line that are shown
 
@@ -46,9 +46,9 @@ def record_of(line: bytes) -> Record:
 
 
 def sizeless(records: Iterable[Record]) -> list[Record]:
-    """Return records of a trace.dat with places and times as its readers have them in common.
+    """Return records of a trace.dat with addresses and times in the form common to its readers.
 
-    A place is a function and how far within it: sizes of functions and names of modules aren't in the file, and some
+    An address is a function and an offset: sizes of functions and names of modules aren't in the file, and some readers
     print no offset of 0.  Times are rounded to microseconds, as in text.
     """
     return [_sizeless(record) for record in records]

@@ -70,13 +70,13 @@ is no baseline or is one of another corpus.
 LISTS = ("--kernels", "--scenarios", "--options", "--types", "--rules")
 SWITCHES = ("--stay", "--json", "--break", "--dat", "--update-baseline")
 NUMBERS = ("--jobs", "--limit", "--seconds", "--seed")
-SEARCHES = ("--seconds", "--seed", "--confirm", "--rules")  # that go with --break
-TESTS = ("--corpus", "--scenarios", "--options", "--jobs", "--dat", "--baseline", "--update-baseline")  # that don't
-SELECT = ("--kernels", "--scenarios", "--options")  # which texts
+SEARCHES = ("--seconds", "--seed", "--confirm", "--rules")  # with --break
+TESTS = ("--corpus", "--scenarios", "--options", "--jobs", "--dat", "--baseline", "--update-baseline")  # without it
+SELECT = ("--kernels", "--scenarios", "--options")  # options that select texts
 
 
 class _Demand:
-    """What the command line asks for."""
+    """A request from the command line."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[str]] = {name: [] for name in LISTS}
@@ -136,7 +136,7 @@ def _scope(demand: _Demand) -> Extent:
 
 
 def _baseline(demand: _Demand) -> Baseline | None:
-    """Return the baseline that is asked for; one that is to be written holds nothing yet."""
+    """Return the requested baseline; one that is to be written is still empty."""
     if not demand.baseline:
         return None
     before, updates = baseline.read(demand.baseline), "--update-baseline" in demand.switches
@@ -149,7 +149,7 @@ def _baseline(demand: _Demand) -> Baseline | None:
 
 
 def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
-    """Compare the results with the baseline, and write that if it is to be written."""
+    """Compare the results with the baseline, and write it if requested."""
     scope, results = _scope(demand), report.tally.results
     if not before.scope.corpus:
         before = Baseline(scope, frozenset(baseline.failures(results)))
@@ -172,7 +172,7 @@ def _searched(demand: _Demand) -> tuple[int, str]:
 
     chosen = kernels(",".join(demand.lists["--kernels"]))
     if demand.confirm:
-        renderer(demand.confirm.partition(":")[0])  # what can't be confirmed in the end is told at the beginning
+        renderer(demand.confirm.partition(":")[0])  # report at once what can't be confirmed in the end
     parser, names = _parser(demand), demand.lists["--rules"] or ("*",)
     found = search(parser, chosen, demand.numbers["--seconds"], int(demand.numbers["--seed"]), say, names=names)
     shortest = found.shortest

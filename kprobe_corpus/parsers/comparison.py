@@ -9,15 +9,15 @@ from kprobe_corpus.parsers.alignment import align
 from kprobe_corpus.parsers.answers import EVENT, NO_RECORD, UNPARSED, Record
 
 RIGHT, MARKED, MISSING, INVENTED, WRONG = "right", "marked", "missing", "invented", "wrong"
-KINDS = (RIGHT, WRONG, MISSING, INVENTED, MARKED)  # what a record of an answer can be, as it is shown
-FAULTS = (WRONG, INVENTED, MISSING)  # worst first: what a parser may not do
-_SWITCH = "switch"  # of function_graph's text, no record of the ring buffer: no truth has it
-# What of a record isn't compared: marks, bytes, where it stands
+KINDS = (RIGHT, WRONG, MISSING, INVENTED, MARKED)  # the kinds of an answer's records, as shown
+FAULTS = (WRONG, INVENTED, MISSING)  # a parser's errors, worst first
+_SWITCH = "switch"  # in function_graph's text, not in the ring buffer, so in no truth
+# Keys that aren't compared: marks, bytes, positions
 _UNCOMPARED = ("type", "ambiguous", "complete", "guessed", "forgeable", "raw", "line", "fields")
 
 
 class Misreading(NamedTuple):
-    """What an answer says otherwise; `key` is "fields.s" for an argument, "" for the whole record."""
+    """A difference between answer and truth; `key` is "fields.s" for an argument, "" for the whole record."""
 
     kind: str
     key: str
@@ -26,9 +26,9 @@ class Misreading(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A record of the truth, what was answered, and what of it was misread; `number` is that of the truth, from 0.
+    """A record of the truth, its answer, and what was misread; `number` counts the truth's records from 0.
 
-    `truth` is None for a record that was invented, `answer` for one that was dropped.
+    `truth` is None for an invented record, `answer` for a dropped one.
     """
 
     number: int
@@ -38,15 +38,15 @@ class Judgement(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The worst of what was misread."""
+        """The worst error."""
         kinds = {one.kind for one in self.misread}
         return next((kind for kind in (*FAULTS, MARKED) if kind in kinds), RIGHT)
 
 
 class Comparison(NamedTuple):
-    """The readings of a text that aren't plainly right, how many are, and what the parser said something of.
+    """The readings of a text that aren't plainly right, the number of those that are, and what the parser reported.
 
-    `reported` are types and, of those of events, keys as "event.flags".
+    `reported` are types and, for events, keys such as "event.flags".
     """
 
     right: int
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
 
 
 def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
-    """Compare an answer with the truth.  What the parser never says of any text is for `settle` to leave out."""
+    """Compare an answer with the truth.  `settle` then drops what the parser reports of no text."""
     answers = [answer for answer in answers if answer["type"] != _SWITCH]
     reported = frozenset(_reported(answers))
     cache: dict[tuple[int, int], tuple[Misreading, ...]] = {}
@@ -67,14 +67,14 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
         return cache[pair]
 
     right, readings, last = 0, [], 0
-    is_open = False  # nobody can tell where the record before ends
+    is_open = False  # no reader can tell where the record before ends
     for number, answer in align(
         truths, answers, lambda number, answer: not _of(misread(number, answer), reported, truths[number]["type"])
     ):
         if number is None:
             assert answer is not None
             if answer == len(answers) - 1 and answers[answer].get("complete") is False:
-                continue  # of the line within which a text breaks off, where the truth has no record
+                continue  # the text breaks off within this line, so the truth has no record
             if answers[answer]["type"] == NO_RECORD or (answers[answer]["type"] != UNPARSED and not is_open):
                 readings.append(Judgement(last, None, answers[answer], (_invented(answers[answer]),)))
             continue
@@ -91,7 +91,7 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
 
 
 def settle(comparison: Comparison, reported: Collection[str]) -> Comparison:
-    """Leave out what a parser says nothing of; `reported` is what it says something of in any text."""
+    """Leave out what a parser never reports; `reported` is what it reports in any text."""
     right, readings = comparison.right, []
     for reading in comparison.readings:
         kind = (reading.truth or reading.answer or {})["type"]
@@ -106,12 +106,12 @@ def settle(comparison: Comparison, reported: Collection[str]) -> Comparison:
 
 
 def of_types(records: Sequence[Record], types: Collection[str]) -> list[Record]:
-    """Return the records of these types, and of an answer what isn't of any; all if no types are given."""
+    """Return the records of these types, and an answer's lines without a type; all if no types are given."""
     return [record for record in records if not types or record["type"] in (*types, UNPARSED, NO_RECORD)]
 
 
 def unsaid(truths: Sequence[Record], reported: Collection[str]) -> set[str]:
-    """Return what of a truth a parser that says that much can't be held to."""
+    """Return the parts of a truth on which a parser with these reports isn't tested."""
     return {word for word in _reported(truths) if word not in reported and word.partition(".")[0] in (*reported, word)}
 
 
@@ -126,7 +126,7 @@ def _reported(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _of(misread: Sequence[Misreading], reported: Collection[str], kind: str) -> list[Misreading]:
-    """Return what was misread of keys that the parser says something of."""
+    """Return misreadings of keys that the parser reports."""
     return [
         one
         for one in misread
@@ -176,7 +176,7 @@ def _misread(truth: Record, answer: Record) -> Iterator[Misreading]:
 
 
 def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
-    """Yield what was misread of all keys but the arguments."""
+    """Yield misreadings of all keys except arguments."""
     for key, expected in truth.items():
         if key in _UNCOMPARED or (key == "clock" and expected == "time" and key not in answer):
             continue
@@ -191,11 +191,11 @@ def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
 
 def _fields(expected: Record, answer: Record, ambiguous: Collection[str]) -> Iterator[Misreading]:
     answered, guessed = answer["fields"], answer.get("guessed", ())
-    # what a string can forge is other records, and where it ends itself
+    # a string can forge other records, and its own end
     is_partial = answer.get("complete") is False or answer.get("forgeable") is True
     for name, value in expected.items():
         if name not in answered:
-            # it may stand in what is said to be a guess
+            # it may be in a marked guess
             is_guessed = bool(guessed) and name in ambiguous
             yield Misreading(MARKED if is_partial or is_guessed else MISSING, f"fields.{name}", value, None)
         elif not _is_same(value, answered[name]):
@@ -208,7 +208,7 @@ def _fields(expected: Record, answer: Record, ambiguous: Collection[str]) -> Ite
 
 
 def _are_same_task(expected: object, answered: object) -> bool:
-    """Whether two names differ in blanks at their beginning alone, which are the column's, too."""
+    """Whether two names differ only in leading blanks, which may be the column's padding."""
     return isinstance(expected, str) and isinstance(answered, str) and expected.lstrip(" ") == answered.lstrip(" ")
 
 

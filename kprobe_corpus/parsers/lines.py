@@ -1,4 +1,4 @@
-"""The line of a text that holds a record of the truth, to be shown."""
+"""A record of the truth -> the line of the text that holds it, for reports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LONGEST = 300  # characters of a line that are shown
 
 
 def line_of(text: bytes, truths: Sequence[Record], number: int) -> tuple[int, str]:
-    """Return the number of the line, from 1, in which a record begins, and the line; (0, "") if it can't be found.
+    """Return the number, from 1, of the line where a record begins, and the line; (0, "") if not found.
 
-    The records before it are looked for as well, each behind the one before, as their lines may be alike.
+    The records before it are searched for as well, one after the other, as their lines may be alike.
     """
     lines = text.split(b"\n")
     at = found = 0
@@ -31,7 +31,7 @@ def line_of(text: bytes, truths: Sequence[Record], number: int) -> tuple[int, st
 
 
 def _marks(truth: Record) -> list[re.Pattern[bytes]]:
-    """Return what a line holds in which such a record begins."""
+    """Return texts that a line has if such a record begins in it."""
     words = {"lost": r"LOST", "started": r"buffer started", "stack": r"<(?:user )?stack trace>|^ *=> |<-|: "}
     marks = [words[truth["type"]]] if truth["type"] in words else []
     stamp, clock = truth.get("timestamp"), truth.get("clock", "time")

@@ -1,4 +1,4 @@
-"""Running a parser's command: once for each text, or once for all texts, which it is given in turn."""
+"""Runs a parser's command: once for each text, or once for all texts in turn."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kprobe_corpus.parsers.answers import record_of
 
 ANSWERED, HUNG = "answered", "hung"
 PIECE = 1 << 16  # bytes that are read at once
-LEAST, TIMES = 16 << 20, 64  # an answer may have so many bytes, and so many for each byte of the text
-LAST = 1 << 16  # bytes of what a command printed on stderr that are looked at, from the end
-LINE = 300  # characters of what a command that crashed said last
+LEAST, TIMES = 16 << 20, 64  # most bytes of an answer: this many, plus this many for each byte of the text
+LAST = 1 << 16  # bytes of a command's stderr that are read, from the end
+LINE = 300  # characters of a crashed command's last words
 
 
 class NotStarted(Exception):
@@ -29,7 +29,7 @@ class NotStarted(Exception):
 
 
 class Outcome(NamedTuple):
-    """What came of a run: what the command printed, and how it ended, in words where it wasn't well."""
+    """The outcome of a run: the command's output, and how it ended, in words after a failure."""
 
     state: str
     output: bytes
@@ -52,14 +52,14 @@ class Program:
         self.close()
 
     def most(self, directory: str) -> int:
-        """Return how many bytes an answer about a directory's text may have: who prints more prints without end."""
+        """Return how many bytes an answer about a directory's text may have: longer output may be endless."""
         return max(LEAST, TIMES * os.path.getsize(os.path.join(directory, self._file)))
 
     def close(self) -> None:
-        """End what still runs."""
+        """End commands that still run."""
 
     def ask(self, directory: str, about: Mapping[str, str]) -> Outcome:
-        """Return what the command makes of the text in a directory; `about` are further variables for it."""
+        """Return the command's answer to the text in a directory; `about` are further variables for it."""
         begun = time.monotonic()
         until, most = begun + self._limit, self.most(directory)
         with open(os.path.join(directory, self._file), "rb") as text, tempfile.TemporaryFile() as errors:
@@ -87,9 +87,9 @@ class Program:
 
 
 class StayingProgram(Program):
-    """A command that stays: it is told a directory a line, and ends each answer with an empty line.
+    """A command that stays: it reads a directory per line, and ends each answer with an empty line.
 
-    One that has ended, or that took too long, is started again for the next text.
+    If it ended, or took too long, it is started again for the next text.
     """
 
     def __init__(self, argv: Sequence[str], limit: float) -> None:
@@ -111,11 +111,11 @@ class StayingProgram(Program):
         self._process = self._asks = self._errors = None
 
     def ask(self, directory: str, about: Mapping[str, str]) -> Outcome:
-        """Return what the command makes of the text in a directory; `about` is what the first of them is told."""
+        """Return the command's answer to the text in a directory; `about` are variables at its start."""
         begun = time.monotonic()
         process, asks, errors = self._started(about)
         most = self.most(directory)
-        with contextlib.suppress(OSError):  # a command that has ended is seen by its output's end
+        with contextlib.suppress(OSError):  # the end of its output shows that a command has ended
             asks.sendall(os.fsencode(directory) + b"\n", socket.MSG_NOSIGNAL)
         assert process.stdout is not None
         output = bytearray()
@@ -129,7 +129,7 @@ class StayingProgram(Program):
         took = time.monotonic() - begun
         status = None
         if len(output) <= most:
-            # one that has closed its output may go on
+            # a command that closed its output may go on
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(max(0, self._limit - took))
         words = "" if status is None else _ending(status, errors)
@@ -168,7 +168,7 @@ def _start(
 
 
 def _hint(program: str, number: int | None) -> str:
-    """Return what to do about a program that can't be started; "" if nothing is known."""
+    """Return a hint for a program that can't be started; "" if there is none."""
     if not os.path.isfile(program):
         return ""
     if number == errno.ENOENT:
@@ -180,7 +180,7 @@ def _hint(program: str, number: int | None) -> str:
 
 
 def _pieces(descriptor: int, until: float) -> Iterator[bytes]:
-    """Yield what is written there, until its end or a time."""
+    """Yield the written data, until its end or a time limit."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     while (left := until - time.monotonic()) > 0:
@@ -192,7 +192,7 @@ def _pieces(descriptor: int, until: float) -> Iterator[bytes]:
 
 
 def _told(output: bytes) -> tuple[str, str]:
-    """Return how a command that stays says that it went: whether its last line is of the type "crashed"."""
+    """Return how a staying command reports its end: whether its last line has the type "crashed"."""
     last = record_of(output.rstrip(b"\n").rpartition(b"\n")[2] or b"{}")
     return (CRASHED, str(last.get("text", ""))[:LINE]) if last["type"] == CRASHED else (ANSWERED, "")
 
@@ -204,14 +204,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _endless(output: bytearray, most: int, limit: float, took: float) -> Outcome:
-    """Return what came of a command that was ended; of an answer without bound nothing is compared."""
+    """Return the outcome of a command that we ended; an endless answer isn't compared."""
     if len(output) > most:
         return Outcome(HUNG, b"", f"no end after {most >> 20} MiB", took)
     return Outcome(HUNG, bytes(output), f"no end after {limit:g} s", took)
 
 
 def _ending(status: int, errors: IO[bytes]) -> str:
-    """Say how a command ended, and what it said last."""
+    """Say how a command ended, with its last words."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST))
     said = errors.read().decode("utf-8", "backslashreplace")
     lines = [line for line in said.splitlines() if line.strip()]

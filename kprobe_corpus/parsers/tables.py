@@ -21,7 +21,7 @@ LONGEST = 160  # characters of a value that are shown
 
 
 def text(tally: Tally) -> str:
-    """Return the report: options and defects by kernel, how much was misread, and examples of each defect."""
+    """Return the report: options and defects by kernel, the records misread, and examples of each defect."""
     return "\n".join([grids(tally), *(shown(one) for one in examples(tally)), summary(tally)])
 
 
@@ -31,7 +31,7 @@ def grids(tally: Tally) -> str:
 
 
 def summary(tally: Tally) -> str:
-    """Say in a few lines how many records were read rightly, and what the parser says nothing of."""
+    """Say in a few lines how many records were read correctly, and what the parser never reports."""
     total = tally.counts().get("", Counter())
     counts = [f"{total[kind]} {kind}" for kind in KINDS if total.get(kind)]
     counts += [f"{total[kind]} times {kind}" for kind in (CRASHED, HUNG) if total.get(kind)]
@@ -42,9 +42,9 @@ def summary(tally: Tally) -> str:
 
 
 def grid(tally: Tally, title: str, key: Callable[[Result], Collection[str]], *, markdown: bool = False) -> str:
-    """Return a table with a row for each name and a column for each kernel: how many records were misread.
+    """Return a table with a row for each name and a column for each kernel: the number of records misread.
 
-    "." is none, "?" none but some are marked, "-" no such text.
+    "." is none, "?" none but some marked, "-" no such text.
     """
     kernels = list(tally.counts(kernel_of))
     by_name = tally.counts(lambda result: [f"{name}\0{result.entry.kernel}" for name in key(result)])
@@ -54,14 +54,14 @@ def grid(tally: Tally, title: str, key: Callable[[Result], Collection[str]], *, 
 
 
 def cell(counts: Counter[str] | None) -> str:
-    """Return what a table shows of some records."""
+    """Return a table's cell for some records."""
     if counts is None:
         return "-"
     return str(misread(counts)) if misread(counts) else "?" if counts["marked"] else "."
 
 
 def table(rows: Sequence[Sequence[str]], *, markdown: bool = False, left: int = 1) -> str:
-    """Return rows in columns, the first row being their heads; the first `left` columns hold words, others numbers."""
+    """Return rows in columns, with headings in the first row; the first `left` columns hold words, others numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -74,7 +74,7 @@ def table(rows: Sequence[Sequence[str]], *, markdown: bool = False, left: int = 
 
 
 def shown(one: Example) -> str:
-    """Return the example of a defect: which text, which line, what was expected and what was said."""
+    """Return the example of a defect: the text, the line, the expected and the actual answer."""
     where = f"{one.kernel}/{one.name}" + (f", line {one.line}" if one.line else "")
     head = f"{', '.join(one.defects)}: " if one.defects else ""
     lines = [f"{head}{where} ({_count(one.lines, 'line')}), {one.kind}"]

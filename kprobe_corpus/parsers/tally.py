@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kprobe_corpus.parsers.comparison import Misreading
     from kprobe_corpus.parsers.testing import Result
 
-PLAIN = "plain"  # the name of what has no defects, or no options
+PLAIN = "plain"  # the name for texts without defects, or without options
 COUNTS = (*KINDS, CRASHED, HUNG)
 MARK_MISREAD = ("wrong", "missing", "invented", CRASHED, HUNG)
 
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """The results of all entries, and what the parser never says."""
+    """The results of all entries, and what the parser never reports."""
 
     results: Sequence[Result]
     silent: frozenset[str]
@@ -51,7 +51,7 @@ class Tally(NamedTuple):
         return all(result.is_well for result in self.results)
 
     def counts(self, key: Callable[[Result], Collection[str]] = lambda result: ("",)) -> dict[str, Counter[str]]:
-        """Count records by kind, and crashed and hung commands, by what `key` says of a result."""
+        """Count records by kind, and crashed and hung commands, by the `key` of a result."""
         tally: dict[str, Counter[str]] = {}
         for result in self.results:
             own = count(result)
@@ -86,7 +86,7 @@ def kernel_of(result: Result) -> tuple[str]:
 
 
 def options_of(result: Result) -> tuple[str]:
-    """Return the options of a result, and its clock where that isn't the usual one."""
+    """Return the options of a result, and its clock unless that is the default."""
     about = result.entry.about
     clock = about.get("clock", "local")
     words = [*about.get("options", ()), *([f"clock {clock}"] if clock != "local" else [])]
@@ -94,7 +94,7 @@ def options_of(result: Result) -> tuple[str]:
 
 
 def defects_of(result: Result) -> tuple[str, ...]:
-    """Return what is nasty in the text of a result."""
+    """Return the defects in the text of a result."""
     return tuple(result.entry.about.get("defects", ())) or (PLAIN,)
 
 
@@ -104,7 +104,7 @@ def misread(counts: Counter[str]) -> int:
 
 
 def examples(tally: Tally) -> list[Example]:
-    """Return for each defect the shortest entry that was misread; defects that have the same one are told together."""
+    """Return for each defect the shortest entry that was misread; defects with the same one are joined."""
     shortest: dict[str, Result] = {}
     for result in tally.results:
         if not result.is_well:
@@ -128,7 +128,7 @@ def example(result: Result, defects: tuple[str, ...] = ()) -> Example:
     entry = result.entry
     head = (defects, entry.kernel, entry.name, entry.about.get("lines", 0))
     faults = [one for one in result.comparison.readings if one.kind != MARKED]
-    # what is no record at all is told first, as what follows from it is of no interest
+    # a line that isn't a record comes first: later errors follow from it
     reading = next((one for one in faults if (one.answer or {}).get("type") == NO_RECORD), next(iter(faults), None))
     if reading is None or (result.state != ANSWERED and not result.comparison.right):
         return Example(*head, result.state, 0, "", None, result.words)
@@ -138,7 +138,7 @@ def example(result: Result, defects: tuple[str, ...] = ()) -> Example:
 
 
 def as_dict(tally: Tally) -> dict[str, Any]:
-    """Give the report as JSON has it: the totals, each entry, and the examples."""
+    """Return the report as JSON: the totals, each entry, and the examples."""
     return {
         "is_well": tally.is_well,
         "seconds": round(tally.seconds, 3),

@@ -15,14 +15,14 @@ from kprobe_corpus.traces.writing import write
 
 
 class Result(NamedTuple):
-    """What a parser made of an entry: how its command ended, and how its answer compares."""
+    """A parser's result for an entry: how its command ended, and how its answer compares."""
 
     entry: Entry
     state: str
     words: str
     seconds: float
     comparison: Comparison
-    output: bytes = b""  # where it is kept
+    output: bytes = b""  # if it is kept
 
     @property
     def answer(self) -> list[Record]:
@@ -50,7 +50,7 @@ class Reader(NamedTuple):
         return StayingProgram(self.argv, self.limit) if self.stays else Program(self.argv, self.limit, self.file)
 
     def result(self, entry: Entry, outcome: Outcome) -> Result:
-        """Compare what the command answered; the parser is held to all that it isn't silent of."""
+        """Compare the command's answer; the parser is tested on all that it reports."""
         truths, answers = entry.truth(), read(outcome.output)
         if self.file == DAT:
             truths, answers = sizeless(entry.dat_truth()), sizeless(answers)
@@ -59,7 +59,7 @@ class Reader(NamedTuple):
 
 
 def variables(entry: Entry) -> dict[str, str]:
-    """Return what a command is told of an entry beside its files."""
+    """Return the variables that describe an entry to a command, besides its files."""
     about = entry.about
     return {
         "KPROBE_KERNEL": entry.kernel,
@@ -69,7 +69,7 @@ def variables(entry: Entry) -> dict[str, str]:
 
 
 def ask_all(parser: Reader, entries: Sequence[Entry], done: Callable[[int], None]) -> list[Result]:
-    """Return what the parser makes of each entry, in their order; `done` is told how many have been answered.
+    """Return the parser's result for each entry, in their order; `done` gets the number answered.
 
     Raise `NotStarted` if the command can't be started.
     """
@@ -105,7 +105,7 @@ def ask_all(parser: Reader, entries: Sequence[Entry], done: Callable[[int], None
 
 
 def settled(results: Sequence[Result], types: Collection[str] = (), reported: Collection[str] = ()) -> list[Result]:
-    """Return the results without what the parser says nothing of in any text; `reported` is what it said elsewhere."""
+    """Return the results without what the parser reports in no text; `reported` is what it reported elsewhere."""
     everything = (
         {word for result in results for word in result.comparison.reported} | (set(types) or {EVENT}) | set(reported)
     )

@@ -17,7 +17,7 @@ from kprobe_corpus.traces.entry import Entry
 
 
 class TraceText:
-    """A trace as a kernel printed it, to hold a parser to; `entry` has the rest of what is known of it."""
+    """A trace as a kernel printed it, to test a parser with; `entry` has all other data about it."""
 
     __slots__ = ("entry",)
 
@@ -45,10 +45,10 @@ class TraceText:
     def check(
         self, read: Callable[[bytes], Iterable[Mapping[str, Any]]], *, types: Collection[str] = ("event",)
     ) -> bool:
-        """Return True if `read` makes of the text what is true, and says what it guessed.
+        """Return True if `read` returns the truth of the text, with guesses marked.
 
-        `read` gives records as docs/reference/reader-schema.md has them; those of `types` are compared, with all keys
-        that it says anything of in this text.  Raise AssertionError with the first line that was misread.
+        `read` returns records as in docs/reference/reader-schema.md; those of `types` are compared, with all keys that
+        it uses for this text.  Raise AssertionError with the first line that was misread.
         """
         answers = [record_of(json.dumps(record).encode()) for record in read(self.text)]
         for number, record in enumerate(answers, 1):
@@ -61,6 +61,6 @@ class TraceText:
 
 
 def chosen(directory: str | None, kernels: str, scenarios: str) -> list[TraceText]:
-    """Return the texts of a corpus, all or those that patterns with commas between them mean; raise `CorpusError`."""
+    """Return the texts of a corpus, all or those that comma-separated patterns match; raise `CorpusError`."""
     wanted = [[word for word in words.split(",") if word] for words in (kernels, scenarios)]
     return [TraceText(entry) for entry in entries(*wanted, directory=directory)]

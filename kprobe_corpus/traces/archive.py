@@ -56,7 +56,7 @@ def entries_of_archive(path: str) -> Iterator[Entry]:
                 files.setdefault((parts[0], parts[1]), {})[parts[2]] = data.read()
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
         raise CorpusError(f"{path} can't be read: {error}; {REINSTALL}") from error
-    except Exception as error:  # lzma's own, which is imported by tarfile alone
+    except Exception as error:  # LZMAError: only tarfile imports lzma
         if type(error).__name__ != "LZMAError":
             raise
         raise CorpusError(f"{path} can't be unpacked: {error}; {REINSTALL}") from error

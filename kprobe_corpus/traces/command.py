@@ -38,7 +38,7 @@ ACTIONS = ("list", "check", "export")
 
 
 class _Task:
-    """What the command line asks for."""
+    """A request from the command line."""
 
     def __init__(self) -> None:
         self.action = ""
@@ -71,7 +71,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
 
 
 def _done(request: _Task, chosen: list[Entry]) -> str:
-    """Do what is asked for, and return what is to be said of it."""
+    """Run the task, and return the message about it."""
     if request.action == "list":
         return _table([["KERNEL", "SCENARIO", "LINES", "OPTIONS", "CLOCK", "SOURCE", "TRUTH"], *map(_row, chosen)])
     if request.action == "export":

@@ -1,4 +1,4 @@
-"""The installed corpora, or that in a directory, and their entries."""
+"""The installed corpora, or one in a directory, and their entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Corpus:
         self.version = version
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries by kernel and name; raise `CorpusError` for what is damaged, by its name."""
+        """Yield all entries by kernel and name; raise `CorpusError` with the name of a damaged file."""
         archives = verified(self.directory, SUMS)
         if archives:
             found = [entry for path in archives for entry in entries_of_archive(path)]
@@ -40,7 +40,7 @@ class Corpus:
 
 
 def corpora() -> list[Corpus]:
-    """Return the corpora that installed distributions bring."""
+    """Return the corpora in installed distributions."""
     from importlib.metadata import entry_points
 
     found = []
@@ -55,9 +55,9 @@ def corpora() -> list[Corpus]:
 def entries(kernels: Iterable[str] = (), scenarios: Iterable[str] = (), *, directory: str | None = None) -> list[Entry]:
     """Return the entries of the installed corpora, or of a directory, by kernel and name.
 
-    ``kernels`` and ``scenarios`` are patterns as a shell's (``6.*``); without them it is all.  A scenario's is that of
-    the entry's name or of the scenario in its about.json.  Raise `CorpusError` if there is no corpus, nothing fits a
-    pattern, or a file is damaged.
+    ``kernels`` and ``scenarios`` are shell patterns (``6.*``); by default all.  Those of scenarios match the entry's
+    name or the scenario in its about.json.  Raise `CorpusError` if there is no corpus, nothing matches a pattern, or a
+    file is damaged.
     """
     sources = corpora() if directory is None else [Corpus(directory)]
     if not sources:
@@ -86,7 +86,7 @@ def _is_of(entry: Entry, patterns: list[str]) -> bool:
 
 
 def _package(module: str) -> str | None:
-    """Return the directory of a package without importing it; None if it isn't there."""
+    """Return the directory of a package without importing it; None if it isn't installed."""
     from importlib.util import find_spec
 
     spec = find_spec(module.strip())
@@ -117,14 +117,14 @@ def _files(home: str) -> dict[str, bytes]:
             with open(os.path.join(home, file), "rb") as opened:
                 files[file] = opened.read()
         except FileNotFoundError:
-            continue  # the entry says what it lacks
+            continue  # the entry reports its missing files
         except OSError as error:
             raise CorpusError(f"{os.path.join(home, file)}: {error.strerror}") from error
     return files
 
 
 def order(kernel: str) -> tuple[int, ...]:
-    """Return the numbers a kernel's name begins with, for 6.2 to come before 6.12."""
+    """Return the numbers that begin a kernel's name, so that 6.2 comes before 6.12."""
     numbers = []
     for part in kernel.split("."):
         digits = ""

@@ -16,12 +16,10 @@ TEXT = "trace.txt"
 TRUTH = "truth.jsonl"
 FILES = (TEXT, TRUTH, "formats", "kprobe_events", ABOUT)
 """What each entry's directory holds."""
-DAT = "trace.dat"  # the same records as trace-cmd has them, which entries of the simulator have
-DAT_TRUTH = (
-    "trace.dat.jsonl"  # what is true of that: its times are absolute and its tasks' names whole, whatever the options
-)
+DAT = "trace.dat"  # the same records as a trace.dat, in entries of the simulator
+DAT_TRUTH = "trace.dat.jsonl"  # its truth: absolute times and full task names, whatever the options
 
-# what about.json says in a form
+# keys of about.json with a fixed form
 _FORMS: tuple[tuple[tuple[str, ...], Callable[[object], bool], str], ...] = (
     (("clock", "source", "truth", "scenario"), is_text, "a string"),
     (("options", "defects"), are_texts, "a list of strings"),
@@ -31,15 +29,15 @@ _HEADING = "== "
 
 
 class CorpusError(Exception):
-    """A corpus that isn't there, or isn't whole; the text says which file, and what to do."""
+    """A corpus is missing or incomplete; the text says which file, and what to do."""
 
 
 class Entry:
     """A trace as a kernel printed it, and what it says.
 
-    ``kernel`` and ``name`` name it, as its directory KERNEL/NAME does; ``about`` says where it is from: the kernel's
-    release, scenario, trace options, clock, source, what the truth was made of, defects, link, lines, and the text's
-    SHA-256.  ``files`` are the bytes of its files by name.
+    ``kernel`` and ``name`` are those of its directory KERNEL/NAME; ``about`` describes its origin: the kernel's
+    release, scenario, trace options, clock, source, origin of the truth, defects, link, lines, and the text's SHA-256.
+    ``files`` are the bytes of its files by name.
     """
 
     __slots__ = ("about", "files", "kernel", "name", "place")
@@ -69,11 +67,11 @@ class Entry:
         return self.files[TRUTH]
 
     def truth(self) -> list[dict[str, Any]]:
-        """Give what the text says, a dictionary for each record; bytes that aren't UTF-8 are lone surrogates."""
+        """Return the text's records, each a dictionary; bytes that aren't UTF-8 are lone surrogates."""
         return self._records(TRUTH)
 
     def dat_truth(self) -> list[dict[str, Any]]:
-        """Return what the trace.dat says, in the same form; without such a file, what the text says."""
+        """Return the contents of the trace.dat, in the same form; without such a file, those of the text."""
         return self._records(DAT_TRUTH if DAT_TRUTH in self.files else TRUTH)
 
     @property
@@ -90,7 +88,7 @@ class Entry:
 
     @property
     def definitions(self) -> list[str]:
-        """The probes' definitions, a line of kprobe_events each; empty where they weren't recorded."""
+        """The probes' definitions, one line of kprobe_events each; empty where they weren't recorded."""
         return self.files["kprobe_events"].decode("utf-8", "surrogateescape").splitlines()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A record as JSON has it, of a text's truth or of a parser's answer: which of its keys have a form of their own."""
+"""A record as JSON, of a text's truth or of a parser's answer: the form of its keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CLOCKS = ("time", "count", "elapsed", "elapsed count")
 
 
 def parsed(text: bytes | str) -> Any:
-    """Return what a text of JSON says.  Raise ValueError, for whatever is wrong with it."""
+    """Return the value of a JSON text.  Raise ValueError for any error in it."""
     try:
         return json.loads(text)
     except RecursionError:
         reason = "it is nested too deeply"
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         reason = str(error)
-    except ValueError:  # of int(), whose limit keeps its time short
+    except ValueError:  # digits for int(), whose limit keeps its time short
         reason = f"it has a number of more than {sys.get_int_max_str_digits()} digits"
     raise ValueError(reason)
 
@@ -51,7 +51,7 @@ def _are_fields(value: object) -> bool:
     return isinstance(value, dict) and all(_is_value(part) for part in value.values())
 
 
-# what is checked of a key that has a meaning -> in words; as records.schema.json has it
+# the check of each defined key, and its description; as in records.schema.json
 _KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("pid", "cpu", "timestamp"), (is_number, "a whole number")),
     **dict.fromkeys(("count", "tgid"), (lambda value: value is None or is_number(value), "a whole number or null")),
@@ -73,6 +73,6 @@ def fault_of(record: object) -> str:
             check = _KEYS.get(key)
             if check is not None and not check[0](value):
                 return f"{key!r} isn't {check[1]}"
-    except RecursionError:  # JSON of some Pythons goes deeper than functions
+    except RecursionError:  # some Pythons' JSON nests deeper than function calls can
         return "it is nested too deeply"
     return ""

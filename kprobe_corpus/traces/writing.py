@@ -44,7 +44,7 @@ def made(
 
 
 def write(entry: Entry, directory: str) -> None:
-    """Write an entry below a directory, as KERNEL/NAME/FILE; raise `CorpusError` with the path that can't be."""
+    """Write an entry below a directory, as KERNEL/NAME/FILE; raise `CorpusError` with a path that can't be written."""
     home = os.path.join(directory, entry.kernel, entry.name)
     try:
         os.makedirs(home, exist_ok=True)

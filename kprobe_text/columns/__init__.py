@@ -1,7 +1,7 @@
 """Trace text -> a typed table for each event, as Parquet or Arrow files (extra ``bulk``: pyarrow, numba).
 
-Its fast path is its own: `text_scan` and `page_scan` are compiled, and leave what isn't plain to `kprobe_text.text` and
-`kprobe_text.pages`, whose values it gives.  Start with `reading` (text to tables, without files), then `store`.
+The compiled `text_scan` and `page_scan` are its fast path: they leave what isn't plain to `kprobe_text.text` and
+`kprobe_text.pages`, and give the same values.  Start with `reading` (text to tables, without files), then `store`.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""The types of columns, and the handling of values where one type can't hold them all.
+"""The types of columns, and what happens where one type can't hold all values.
 
 A number is int64, or uint64 from 2^63 on, or decimal where a column has both negative and such large numbers; with the
 event's format it has the type that the format says.  A column that holds numbers and texts, or some arrays, is text:
@@ -66,7 +66,7 @@ _DECIMAL: Final = pa.decimal128(38, 0)
 
 
 def escaped(text: str) -> str:
-    """Give a text of the kernel as UTF-8 can have it: a byte that isn't UTF-8 becomes ``\\xNN``."""
+    """Return a text of the kernel as UTF-8: a byte that isn't UTF-8 becomes ``\\xNN``."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -75,7 +75,7 @@ def escaped(text: str) -> str:
 
 
 def plain(value: Value | None) -> Any:
-    """Give a value as a column holds it: a place in code is its text, what the kernel couldn't read is None."""
+    """Return a value as a column holds it: a code address as text, None for what the kernel couldn't read."""
     if isinstance(value, CodeAddress):
         return escaped(value.text)
     if isinstance(value, str):
@@ -86,7 +86,7 @@ def plain(value: Value | None) -> Any:
 
 
 def natural(values: Iterable[Any]) -> pa.DataType:
-    """Give the type that holds all of some plain values."""
+    """Return the type that holds all of some plain values."""
     found = pa.null()
     numbers: list[int] = []
     for value in values:
@@ -106,28 +106,28 @@ def natural(values: Iterable[Any]) -> pa.DataType:
 
 
 def integer(low: int, high: int) -> pa.DataType:
-    """Give the type of numbers between two."""
+    """Return the type of numbers within two bounds."""
     if high < 1 << 63:
         return pa.int64() if low >= -(1 << 63) else _DECIMAL
     return pa.uint64() if low >= 0 and high < 1 << 64 else _DECIMAL
 
 
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Give the type for values of two types, whatever they are."""
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if _is_number(one) and _is_number(other):
-        if pa.types.is_integer(one) and pa.types.is_integer(other):
-            signed = [kind for kind in (one, other) if pa.types.is_signed_integer(kind)]
-            unsigned = [kind for kind in (one, other) if pa.types.is_unsigned_integer(kind)]
+def joined(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """Return the type for values of any two types."""
+    if first == second or pa.types.is_null(second):
+        return first
+    if pa.types.is_null(first):
+        return second
+    if _is_number(first) and _is_number(second):
+        if pa.types.is_integer(first) and pa.types.is_integer(second):
+            signed = [kind for kind in (first, second) if pa.types.is_signed_integer(kind)]
+            unsigned = [kind for kind in (first, second) if pa.types.is_unsigned_integer(kind)]
             if not unsigned or not signed:
-                return max(one, other, key=lambda kind: kind.bit_width)
+                return max(first, second, key=lambda kind: kind.bit_width)
             return pa.int64() if unsigned[0].bit_width < 64 else _DECIMAL
         return _DECIMAL
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(joined(one.value_type, other.value_type))
+    if pa.types.is_list(first) and pa.types.is_list(second):
+        return pa.list_(joined(first.value_type, second.value_type))
     return pa.string()
 
 
@@ -136,7 +136,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def as_type(column: Any, kind: pa.DataType) -> Any:
-    """Give a column of another type, as `joined` has found it."""
+    """Cast a column to a type that `joined` returned."""
     if column.type == kind:
         return column
     if pa.types.is_dictionary(kind):
@@ -163,14 +163,14 @@ def _text(value: Any) -> Any:
 
 
 def array(values: Sequence[Any], declared: pa.DataType | None = None) -> Any:
-    """Give plain values as a column: of the declared type if it holds them, else of one that does."""
+    """Return plain values as a column: of the declared type if it holds them, else of one that does."""
     if declared is not None:
         try:
             return pa.array(values, declared)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass  # the format says another type than was printed
+            pass  # the format's type isn't the printed one
     if declared is not None and pa.types.is_string(declared):
-        # a place in code without a symbol is a number
+        # a code address without a symbol is a number
         return pa.array([hex(value) if isinstance(value, int) else _flat(value) for value in values], declared)
     kind = natural(values)
     if _texts(kind):

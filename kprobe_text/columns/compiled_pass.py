@@ -15,7 +15,7 @@ from kprobe_text.columns.rows import Rows, Types, stem
 
 _COMMS: Final = 4096
 _FLAGS: Final = 512
-_LINE: Final = 24  # shorter lines than this, on average, are read in several goes
+_LINE: Final = 24  # average bytes of a line, below which a text is read in several passes
 _ROOM: Final = 4096
 _KEPT: Final = 256
 _COLON, _BLANK, _OPENING, _PLACE = *b": (", 4096
@@ -51,7 +51,7 @@ class CompiledPass:
         self._buffer = np.frombuffer(text + bytes(64), np.uint8)
 
     def scan(self, start: int, limit: int, is_decimal: bool) -> tuple[Any, Any, int]:
-        """Read lines; return where each begins, which were read whole with a record after them, and how far it came."""
+        """Read lines; return where each begins, which are complete and precede a record, and where reading stopped."""
         for table, count in zip(self._interned, self._counts, strict=True):
             if count * 4 > len(table):
                 table[:] = 0
@@ -62,7 +62,7 @@ class CompiledPass:
         count, reached = text_scan.scan(self._buffer, start, limit, is_decimal, self._probes.tables, self._output)
         kinds = self._lines[:count, 1]
         good = kinds >= text_scan.EVENT
-        # frames end where there is none, all else where a record begins
+        # a stack ends before a line that isn't a frame, all else where a record begins
         good[:-1] &= (kinds[1:] != text_scan.OTHER) | (kinds[:-1] == text_scan.STACK)
         good[-1:] = False
         if (self._probes.seals[:, 0] >= 0).any():
@@ -70,7 +70,7 @@ class CompiledPass:
         return self._lines[:count, 0], good, reached
 
     def _are_sealed(self, count: int) -> Any:
-        """Say of each line whether it has its definition's seal, if any, and doesn't look like two records."""
+        """Return for each line whether it has its definition's seal, if any, and doesn't look like two records."""
         lines = self._lines[:count]
         seals = np.where(
             (lines[:, 1] == text_scan.EVENT)[:, None], self._probes.seals[lines[:, 2] % len(self._probes.seals)], -1
@@ -84,9 +84,9 @@ class CompiledPass:
         return (seals[:, 0] < 0) | (((found == seals[:, 1]) | (found == seals[:, 2])) & (held == 1))
 
     def forge(self, first: int, end: int, reach: int, longest: int) -> int:
-        """Mark the lines, by their numbers, that begin where earlier strings may go on, so far up to `reach`.
+        """Mark the lines, by number, that begin where an earlier string may continue: so far up to `reach`.
 
-        Return how far strings of these lines may go on: `longest` bytes from the end of a line with a string.
+        Return how far strings of these lines may continue: `longest` bytes after a line with a string.
         """
         starts, ends = self._lines[first:end, 0], self._lines[first + 1 : end + 1, 0]
         opening = self._probes.opening[self._lines[first:end, 2]]
@@ -96,14 +96,14 @@ class CompiledPass:
         return max(reach, int(reaches[-1])) if len(reaches) else reach
 
     def tables(self, taken: Any, base: int, rows: Rows) -> list[tuple[str, pa.Table]]:
-        """Give lines, by their numbers, as a table for each plan; the text begins at byte `base` of the file."""
+        """Return lines, by number, as a table for each plan; the text begins at byte `base` of the file."""
         labels = _labels(self._interned[0], 16), _labels(self._interned[1], 8)
         found = []
         is_event = self._lines[taken, 1] == text_scan.EVENT
         if not is_event.all():
             found.append(("_stacks", self._stacks(taken[~is_event], base, rows, labels)))
             taken = taken[is_event]
-        plans = self._lines[taken, 4]  # that of the place may be another by now
+        plans = self._lines[taken, 4]  # the probe point may have another plan by now
         for number in np.unique(plans):
             plan = self._probes.plans[number]
             found.append((stem(plan.event), self._table(plan, taken[plans == number], base, rows, labels)))
@@ -215,7 +215,7 @@ class CompiledPass:
         return pa.ListArray.from_arrays(numbers(offsets), numbers(found.view(np.uint64) if are_big else found))
 
     def _value(self, kind: int, length: int, value: int) -> Any:
-        """Give the value of one argument, where those of a column are of several kinds."""
+        """Return the value of one argument of a column with values of several kinds."""
         if kind in (text_scan.TEXT, text_scan.PLACE):
             return self._buffer[value : value + length].tobytes().decode()
         if kind >= text_scan.POSITIVES:
@@ -227,35 +227,35 @@ class CompiledPass:
 
 
 def numbers(values: Any, missing: Any = None) -> Any:
-    """Give numbers as a column, null where they are missing, in a fraction of the time that the library takes."""
+    """Return numbers as a column, null where missing, in a fraction of the library's time."""
     values = np.ascontiguousarray(values)
     present = None if missing is None else bits(~missing)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [present, pa.py_buffer(values)])
 
 
 def bits(present: Any) -> Any:
-    """Give the bits that say which values a column has."""
+    """Return the validity bits of a column."""
     return pa.py_buffer(np.packbits(present, bitorder="little"))
 
 
 def labelled(indices: Any, names: Any, missing: Any = None) -> Any:
-    """Give a column of texts by their numbers, all of which have to be there."""
+    """Return a column of texts from their numbers, none of which may be missing."""
     return pa.DictionaryArray.from_arrays(numbers(indices, missing), names, safe=False)
 
 
 def _labels(table: Any, width: int) -> Any:
-    """Give the texts of an interned table, by their numbers."""
+    """Return the texts of an interned table, by number."""
     used = table[table[:, 2] > 0]
     texts = [b""] * len(used)
     for low, high, number in used.tolist():
         text = low.to_bytes(8, "little") + high.to_bytes(8, "little")
-        # a comm is filled up with blanks in front, flags with nothing behind
+        # a comm is padded with blanks in front, flags are not padded
         texts[number - 1] = text.lstrip(b" ") if width == 16 else text.rstrip(b"\0")
     return pa.array([text.decode() for text in texts], pa.string())
 
 
 def _typed(column: Any, declared: pa.DataType | None) -> Any:
-    """Give a column the declared type, if that holds its values."""
+    """Cast a column to its declared type, if that holds its values."""
     if declared is None or column.type == declared:
         return column
     if pa.types.is_string(declared) or pa.types.is_string(column.type):

@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 from kprobe_text.columns.column_types import as_type, has_negative, joined
 
 
-def unified(one: pa.DataType, other: pa.DataType, *, negative: bool) -> pa.DataType:
-    """Give the type for the values of two columns; `negative` if one of them has a number below zero."""
-    if not negative and pa.uint64() in (one, other) and pa.types.is_integer(one) and pa.types.is_integer(other):
+def unified(first: pa.DataType, second: pa.DataType, *, negative: bool) -> pa.DataType:
+    """Return the type for the values of two columns; `negative` if either has a number below zero."""
+    if not negative and pa.uint64() in (first, second) and pa.types.is_integer(first) and pa.types.is_integer(second):
         return pa.uint64()
-    return joined(one, other)
+    return joined(first, second)
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give a table the columns and types of a schema that has all of its columns; what it lacks is null."""
+    """Return a table with a schema that has all of its columns; missing columns are null."""
     if table.schema == schema:
         return table
     columns = []
@@ -35,7 +35,7 @@ def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def schema_of(tables: Sequence[pa.Table]) -> pa.Schema:
-    """Give the schema that holds all columns of some tables."""
+    """Return the schema that holds all columns of some tables."""
     fields: dict[str, pa.DataType] = {}
     negative: set[str] = set()
     for table in tables:
@@ -48,7 +48,7 @@ def schema_of(tables: Sequence[pa.Table]) -> pa.Schema:
 
 
 def merged(tables: Sequence[pa.Table]) -> pa.Table:
-    """Give the rows of some tables, in the order of the text."""
+    """Return the rows of some tables, in the order of the text."""
     if len(tables) == 1:
         return tables[0]
     schema = tables[0].schema
@@ -56,12 +56,12 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
         schema = schema_of(tables)
     table = pa.concat_tables([conformed(table, schema) for table in tables]).unify_dictionaries()
     offsets = table["offset"].to_numpy()
-    # mostly they follow each other
+    # usually they are in order
     return table if (offsets[1:] >= offsets[:-1]).all() else table.take(pc.sort_indices(table["offset"]))
 
 
 def forgeable_before(table: pa.Table, reach: int) -> pa.Table:
-    """Give a table whose records before a byte of the file are marked as forgeable."""
+    """Return a table with the records before a byte of the file marked as forgeable."""
     at = table.schema.get_field_index("forgeable")
     if at < 0 or not len(table) or table["offset"][0].as_py() >= reach:
         return table
@@ -69,7 +69,7 @@ def forgeable_before(table: pa.Table, reach: int) -> pa.Table:
 
 
 def as_bytes(table: pa.Table) -> pa.Buffer:
-    """Give a table as another process can be sent it."""
+    """Return a table as bytes to send to another process."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -77,6 +77,6 @@ def as_bytes(table: pa.Table) -> pa.Buffer:
 
 
 def from_bytes(body: pa.Buffer) -> pa.Table:
-    """Give the table that another process has sent."""
+    """Return the table that another process sent."""
     with pa.ipc.open_stream(body) as stream:
         return stream.read_all()

@@ -1,4 +1,4 @@
-"""The compiled scan of ring-buffer pages: where plain events are, and their numbers and texts."""
+"""The compiled scan of ring-buffer pages: the positions of plain events, their numbers and texts."""
 
 import numba
 import numpy as np
@@ -8,7 +8,7 @@ _QUICK = {"cache": True, "nogil": True}
 
 @numba.njit(**_QUICK)
 def _four(buf, at):
-    part = buf[at : at + 4]  # an index that can't be negative is compiled to less
+    part = buf[at : at + 4]  # an index that can't be negative compiles to less code
     return (
         numba.uint64(part[0])
         | numba.uint64(part[1]) << numba.uint64(8)
@@ -30,12 +30,12 @@ def _at(buf, at, size):
 
 
 @numba.njit(**_QUICK)
-def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page after the other, one event after the other
-    """Find the events of `count` pages; those of a page that isn't plain are left out, which `good` says.
+def walk(buf, count, layout, events, good, rows):  # noqa: C901 - one page after the other, one event after the other
+    """Find the events of `count` pages, except on pages that aren't plain; `good` says which are.
 
     `layout`: where a page has its time stamp, commit, size of that, data and end, and an event its type.  `events`
-    has the number of a plain event by its type, or -1, and the least length by that number.  A row of `found`: the
-    event (-1: not plain), its page, where what belongs to it begins, where it begins and ends, its time.
+    has the number of a plain event by its type, or -1, and the least length by that number.  A row of `rows`: the
+    event (-1: not plain), its page, where its bytes begin, where the event itself begins and ends, its time.
     """
     stamp_at, commit_at, long, data, size, type_at = layout
     slots, sizes = events
@@ -66,19 +66,19 @@ def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page afte
                     is_plain = False
                     break
             if kind == 29:
-                # a discarded event; where its own time was 0 the kernel has put 1, which doesn't count
+                # a discarded event; where its time was 0 the kernel wrote 1, which doesn't count
                 stamp += delta if delta != 1 else 0
                 at = end
                 continue
-            if end > stop or begin + type_at + 2 > end or n == len(found):
+            if end > stop or begin + type_at + 2 > end or n == len(rows):
                 is_plain = False
                 break
             stamp += delta
             slot = slots[_at(buf, begin + type_at, 2)]
             if slot >= 0 and end - begin < sizes[slot]:
                 slot = -1
-            found[n, 0], found[n, 1], found[n, 2] = slot, page, first
-            found[n, 3], found[n, 4], found[n, 5] = begin, end, stamp
+            rows[n, 0], rows[n, 1], rows[n, 2] = slot, page, first
+            rows[n, 3], rows[n, 4], rows[n, 5] = begin, end, stamp
             n += 1
             first = at = end
         if not is_plain or at != stop or n == before:
@@ -90,23 +90,23 @@ def walk(buf, count, layout, events, good, found):  # noqa: C901 - one page afte
 
 
 @numba.njit(**_QUICK)
-def sorted_by_event(found, good, slots, columns):
-    """Put the rows of good pages together by event, those that aren't plain first; say where those of each begin.
+def sorted_by_event(rows, good, slots, columns):
+    """Group the rows of good pages by event, odd ones first; return where the rows of each begin.
 
-    `columns` gets of each row where what belongs to it begins, where it begins and ends, and its time.
+    `columns` receives for each row where its bytes begin, where the event itself begins and ends, and its time.
     """
     places = np.zeros(slots + 2, np.int64)
-    for i in range(len(found)):
-        if good[found[i, 1]]:
-            places[found[i, 0] + 2] += 1
+    for i in range(len(rows)):
+        if good[rows[i, 1]]:
+            places[rows[i, 0] + 2] += 1
     for slot in range(slots + 1):
         places[slot + 1] += places[slot]
-    for i in range(len(found)):
-        if good[found[i, 1]]:
-            at = places[found[i, 0] + 1]
+    for i in range(len(rows)):
+        if good[rows[i, 1]]:
+            at = places[rows[i, 0] + 1]
             for k in range(4):
-                columns[k, at] = found[i, k + 2]
-            places[found[i, 0] + 1] += 1
+                columns[k, at] = rows[i, k + 2]
+            places[rows[i, 0] + 1] += 1
     return places
 
 
@@ -130,7 +130,7 @@ def numbers(buf, starts, offset, size, signed, out):
 
 @numba.njit(**_QUICK)
 def marks(buf, starts, first, second, out):
-    """Read two bytes of each event, the first as the higher one."""
+    """Read two bytes of each event, big-endian."""
     for i in range(len(starts)):
         out[i] = numba.int64(buf[starts[i] + first]) << 8 | buf[starts[i] + second]
 
@@ -154,11 +154,11 @@ def copied(buf, starts, offset, size, out):
 
 @numba.njit(**_QUICK)
 def texts(buf, bounds, field, column, odd):
-    """Copy texts one after the other, as their locations say; return their length.
+    """Copy texts one after the other, by their locations; return their length.
 
     `bounds`: where each event begins and ends; `field`: its offset, and whether the event is a probe's; `column`: where
-    each text begins, and the end, whether it could be read, and all bytes.  A text that isn't plain is left out, which
-    `odd` says.
+    each text begins, and the end, whether it could be read, and all bytes.  A text that isn't plain is left out and
+    marked in `odd`.
     """
     starts, ends = bounds
     offset, is_probe = field
@@ -198,13 +198,13 @@ def texts(buf, bounds, field, column, odd):
 
 
 @numba.njit(**_QUICK)
-def frames(buf, bounds, at, counts, offsets, out):
-    """Read the addresses of call stacks up to what ends them; a count below 0 doesn't say how many there are."""
+def frames(buf, bounds, offset, counts, offsets, out):
+    """Read the addresses of call stacks up to their end marks; a count below 0 is unknown."""
     starts, ends = bounds
     used = 0
     for i in range(len(starts)):
         offsets[i] = used
-        begin = starts[i] + at
+        begin = starts[i] + offset
         count = (ends[i] - begin) // 8
         if 0 <= counts[i] < count:
             count = counts[i]
@@ -220,7 +220,7 @@ def frames(buf, bounds, at, counts, offsets, out):
 
 @numba.njit(**_QUICK)
 def coded(values, table, known, out):
-    """Number the different values; say how many there are, or -1 if there is no room for them in `known`."""
+    """Number the different values; return how many there are, or -1 if `known` has no room for them."""
     mask = len(table) - 1
     table[:] = -1
     n = 0

@@ -1,6 +1,6 @@
 """Pages of the ring buffer -> tables, one for each event.
 
-Pages on which all is plain are read by compiled code, all others by `kprobe_text.pages`, with the same values.
+Compiled code reads plain pages, `kprobe_text.pages` all others, with the same values.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class RawReading:
         return {} if known is None else {field.name: _type(field) for field in known.reader.layout.fields}
 
     def tables(self, data: bytes, cpu: int, offset: int = 0) -> dict[str, pa.Table]:
-        """Give whole pages of a CPU, which begin at byte `offset` of their file, as tables by name."""
+        """Return whole pages of a CPU, from byte `offset` of their file on, as tables by name."""
         size = self._header.size
         count = len(data) // size
         is_plain = self._header.order == "little" and size <= LARGEST
         parts: dict[str, list[pa.Table]] = {}
         good = np.zeros(count, bool)
         if is_plain and count > 1 and not self._known:
-            # what the first page has is known when the others are read
+            # the events of the first page are known when the others are read
             parts = {name: [table] for name, table in self.tables(data[:size], cpu, offset).items()}
             data, offset, count = data[size:], offset + size, count - 1
             good = good[1:]
@@ -99,7 +99,7 @@ class RawReading:
         return {name: merged(tables) for name, tables in parts.items()}
 
     def one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> Iterator[dict[str, pa.Table]]:
-        """Leave pages, of which only the place is said, and events to `kprobe_text.pages`; some rows at a time."""
+        """Leave pages, given by their positions, and events to `kprobe_text.pages`; some rows at a time."""
         count = 0
         for row in odd:
             if len(row) > 1:
@@ -122,7 +122,7 @@ class RawReading:
         yield self._rows.tables()
 
     def _event(self, data: bytes, row: list[int], cpu: int, offset: int) -> None:
-        """Read an event that isn't plain, on a page that has nothing else."""
+        """Read an event that isn't plain, as the only one on a page."""
         first, begin, end, stamp = row
         header = self._header
         length = end - begin
@@ -141,7 +141,7 @@ class RawReading:
             self._learn(record)
 
     def _learn(self, record: Record) -> None:
-        """Look at the events that `kprobe_text.pages` has met: what is plain of them is read here from now on."""
+        """Learn the events that `kprobe_text.pages` has met: the plain ones are read here from now on."""
         if len(self._asked) == len(self._events):
             return
         for number, known in list(self._events.items()):
@@ -158,7 +158,7 @@ class RawReading:
         )
 
     def _walk(self, count: int, good: Any) -> tuple[Any, Any]:
-        """Find the events; give where those of each kind end, first those that aren't plain, and their columns."""
+        """Find the events; return where those of each kind end, odd ones first, and their columns."""
         header = self._header
         common = self._known[0].reader.layout.common
         type_at = next(field.offset for field in common if field.name == "common_type")
@@ -175,9 +175,9 @@ class RawReading:
         return sorted_by_event(self._found[:rows], good, len(self._known), columns), columns
 
     def _fillings(self, good: Any) -> list[list[int]]:
-        """Give what fills good pages after a stack: it begins where that ends, and goes to the end of the page.
+        """Return what fills good pages after a stack: from the end of the stack to the end of the page.
 
-        Where others end that have something after them on their page is in `_ends`.
+        `_ends` says where the other events end that have something after them on their page.
         """
         found, size = self._walked, self._header.size
         self._ends = set()
@@ -190,7 +190,7 @@ class RawReading:
         return [[end, (page + 1) * size] for page, end in last[special][:, [1, 4]].tolist()]
 
     def _texts(self, known: Known, events: Any, odd: list[list[int]]) -> tuple[Any, dict[str, Any]]:
-        """Give the columns that are texts; an event with one that isn't plain is put to the odd ones instead."""
+        """Return the columns of text; an event with one that isn't plain moves to the odd ones."""
         fields = [field for field in known.reader.layout.fields if field.kind == "string"]
         is_odd = np.zeros(events.shape[1], bool)
         columns = {field.name: self._text(events, field, known.reader.layout.is_probe, is_odd) for field in fields}
@@ -209,7 +209,7 @@ class RawReading:
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data[:used]), shown)
 
     def _same(self, value: Any, kind: pa.DataType, count: int) -> Any:
-        """Give a column of one value, a part of one that is kept: the library takes long to make each anew."""
+        """Return a column of one value as a slice of a kept one: the library is slow to make a new one."""
         found = self._constants.get((value, id(kind)))
         if found is None or len(found) < count:
             if len(self._constants) >= _CONSTANTS:
@@ -217,7 +217,7 @@ class RawReading:
             rows = max(1 << (count - 1).bit_length(), _ROWS)
             if kind == LABEL and value is not None:
                 found = labelled(np.zeros(rows, np.int32), pa.array([value]))
-            elif value == ():  # a list is repeated slowly, one by one
+            elif value == ():  # the library repeats a list slowly, item by item
                 found = pa.ListArray.from_arrays(column_of(np.zeros(rows + 1, np.int32)), pa.array([], kind.value_type))
             else:
                 found = pa.repeat(pa.scalar(value, kind), rows)
@@ -326,7 +326,7 @@ def _is_stack(known: Known) -> bool:
 
 
 def _short(known: Known, events: Any, odd: list[list[int]]) -> Any:
-    """Give the stacks that can be; those with too many frames are put to the odd ones."""
+    """Return the possible stacks; those with too many frames move to the odd ones."""
     caller = next(field for field in known.reader.layout.fields if field.name == "caller")
     is_long = (events[2] - events[1] - caller.offset) // caller.item > FRAMES
     if not is_long.any():
@@ -360,7 +360,7 @@ def _type(field: FieldLayout) -> pa.DataType:
 
 
 def _different(values: Any) -> tuple[Any, Any]:
-    """Give the different values, and for each which it is."""
+    """Return the different values, and the index of each value among them."""
     values = values.view(np.int64)
     table, known, which = np.empty(4096, np.int64), np.empty(1024, np.int64), np.empty(len(values), np.int32)
     if (count := coded(values, table, known, which)) >= 0:

@@ -1,4 +1,4 @@
-"""What the compiled scan knows of a trace: the probes' addresses as printed, and the arguments of each."""
+"""The probes' addresses as printed, and the arguments of each, for the compiled scan."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kprobe_text.text import Event, defined_name, parse_format
 from kprobe_text.text.arguments import Arguments, arguments_of, is_seal
 from kprobe_text.text.descriptions import Formats, definition_of, format_text
 
-_SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
+_SITES: Final = 2048  # probes with a row; the others are read without the compiled pass
 _PLANS: Final = 1024
 _ROWS: Final = 8192
 _POOL: Final = 1 << 18
-_RETRIES: Final = 4  # how often a place's arguments may turn out to be others, without a schema
+_RETRIES: Final = 4  # how often the arguments at an address may change, without a schema
 
 _KINDS: Final = {'"%s"': text_scan.STRING, "%pS": text_scan.SYMBOL, "%n": text_scan.EITHER}
 NO_SCHEMA, DEFINED, FORMAT = 0, 1, 2
@@ -41,7 +41,7 @@ class ProbeTables:
         self._rows = np.full((2 * _SITES, 3), -1, np.int64)
         self._pool = np.zeros(_POOL, np.uint8)
         self._site_plan = np.zeros(_SITES, np.int64)
-        self.opening = np.zeros(_SITES, bool)  # whether a string there could be further records
+        self.opening = np.zeros(_SITES, bool)  # whether a string there could imitate further records
         self.seals = np.full((_SITES, 3), -1, np.int64)  # which argument is a seal, and how it is read with either sign
         self._plan_rows = np.zeros((_PLANS, 2), np.int64)
         self._has_schema = np.zeros(_PLANS, np.int64)
@@ -59,7 +59,7 @@ class ProbeTables:
         self.callers: list[str | None] = []
 
     def learn(self, event: Event, opens: Callable[[bytes], str]) -> bool:
-        """Expect an event's address and arguments in later lines; say whether they were new.
+        """Expect an event's address and arguments in later lines; return whether they were new.
 
         `opens` says what every record at an address contains whose string could imitate records; "" if none could.
         """
@@ -135,7 +135,7 @@ class ProbeTables:
         return number
 
     def _plan(self, event: Event) -> Plan | None:
-        """Say how an event's arguments are printed; None if the pass can't read them."""
+        """Return how an event's arguments are printed; None if the pass can't read them."""
         arguments, schema = self._schema(event.name)
         if arguments is None:
             names = tuple(event.fields)

@@ -18,15 +18,15 @@ from kprobe_text.text import Event, Parser, Record
 from kprobe_text.text.descriptions import Formats
 from kprobe_text.text.parser import State
 
-WINDOW: Final = 1 << 20  # bytes of text that are read at once, and that the tables hold
-_FIRST: Final = 1 << 16  # the same while the text has new probes
+WINDOW: Final = 1 << 20  # bytes of text that are read at once, and that the tables cover
+_FIRST: Final = 1 << 16  # while the text brings new probes
 _PIECE: Final = 4096  # bytes that kprobe_text.text gets at once
 
 
 class Reading:
     """Reads the text of one file.
 
-    `file` stands in a column.  The compiled pass takes seconds to compile when it is first used, and almost a second to
+    `file` fills a column.  The compiled pass takes seconds to compile when it is first used, and almost a second to
     load, so `kprobe_text.text` reads less than 1 MiB of text unless `compiled` says otherwise.  Without numba it reads
     everything, which takes ten times as long.
     """
@@ -60,7 +60,7 @@ class Reading:
         self._tables: dict[str, list[pa.Table]] = {}
 
     def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, pa.Table]]:
-        """Yield tables by name, in the order of the text: the rows of each go on from those before.
+        """Yield tables by name, in the order of the text: the rows of each continue those before.
 
         An error from `pieces` is raised after the tables of the text before it.
         """
@@ -82,26 +82,26 @@ class Reading:
 
     @property
     def state(self) -> State | None:
-        """What was learned of the text so far, if all of it is read and that is enough to read what follows."""
+        """What was learned of the text so far, if all of it is read and no more is needed to read on."""
         return None if self._text else self._parser.state
 
     @property
     def offset(self) -> int:
-        """Where the text begins that isn't read yet."""
+        """Where the unread text begins."""
         return self._base
 
     @property
     def reach(self) -> int:
-        """How far in the file the strings that were read may go on."""
+        """How far into the file the strings read so far may reach."""
         return self._base + self._parser.fast_path.reach
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the choice of the reader is made: enough text has come."""
+        """Whether enough text has come to choose the reader."""
         return self._load is None
 
     def take_back(self) -> bytes:
-        """Give back the text that isn't read yet, as if it had never come."""
+        """Return the unread text, and forget it."""
         text, self._text = self._text, b""
         return text
 
@@ -113,9 +113,9 @@ class Reading:
     def resume(
         self, state: State, offset: int, known: Mapping[str, Iterable[str]] | None = None, reach: int = 0
     ) -> None:
-        """Go on at a byte of the file with what was learned of the text before, and which events have a table.
+        """Go on at a byte of the file, given what was learned of the text before and which events have a table.
 
-        `reach` is how far in the file the strings of that text may go on.
+        `reach` is how far into the file the strings of that text may reach.
         """
         self._parser.resume(state)
         self._parser.fast_path.reach = max(0, reach - offset)
@@ -124,7 +124,7 @@ class Reading:
         self._text, self._base = b"", offset
 
     def read(self, more: bytes, *, final: bool = False) -> dict[str, pa.Table]:
-        """Read more text, up to the last whole record; give tables by name."""
+        """Read more text, up to the last whole record; return tables by name."""
         text = self._text + more
         self._has_learned = False
         if self._load is not None and (self._is_asked or self._base > WINDOW):
@@ -149,7 +149,7 @@ class Reading:
         return {key: merged(parts) for key, parts in tables.items()}
 
     def _all(self, text: bytes, done: int) -> int:
-        """Give all text from a place on to `kprobe_text.text`; return where the last record ends."""
+        """Give all text from an offset on to `kprobe_text.text`; return where the last record ends."""
         for at in range(done, len(text), _FIRST):
             for record in self._parser.feed(text[at : at + _FIRST]):
                 self._add(done, record)
@@ -199,9 +199,9 @@ class Reading:
         return at
 
     def _apart(self, text: bytes, at: int, limit: int, stops: Any, was_decimal: bool) -> tuple[int, bool]:
-        """Give lines to `kprobe_text.text` up to a record's end from which the pass can go on; say where it is.
+        """Give lines to `kprobe_text.text` up to a record's end from which the pass can go on; return where that is,
 
-        And whether it is a line of `stops`; if not, the text has to be scanned anew from there, or must go on.
+        and whether it is a line of `stops`; if not, the text has to be scanned anew from there, or must go on.
         """
         import numpy as np
 
@@ -232,7 +232,7 @@ def _compiled(formats: Formats | None, definitions: list[str], types: Any) -> tu
     try:
         from kprobe_text.columns.compiled_pass import CompiledPass
         from kprobe_text.columns.probe_tables import ProbeTables
-    except ImportError:  # numba isn't there
+    except ImportError:  # numba isn't installed
         return None, None
     probes = ProbeTables(formats, definitions)
     return probes, CompiledPass(probes, types, 2 * WINDOW)

@@ -27,8 +27,8 @@ from kprobe_text.text import (
 
 Types: TypeAlias = Callable[[str], Mapping[str, pa.DataType]]
 
-# A hostile trace can give each event another name, and each record other arguments: more than so many have no table,
-# and no column, of their own.
+# A hostile trace can give each event another name and each record other arguments: beyond these limits an event gets no
+# table, and an argument no column.
 EVENTS: Final = 256
 ARGUMENTS: Final = 256
 
@@ -45,7 +45,7 @@ _LARGEST: Final = 1 << 63
 
 
 def stem(name: str) -> str:
-    """Give the name of an event's file and table: what could mean something else in a path is ``%XX``."""
+    """Return the name of an event's file and table; characters with a meaning in paths become ``%XX``."""
     shown = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], name.encode("utf-8", "surrogateescape")).decode()
     return shown or "_nameless"
 
@@ -53,7 +53,7 @@ def stem(name: str) -> str:
 class Rows:
     """Gathers records, and gives them as tables.
 
-    `types` gives the types of an event's arguments that its format says; `is_text` that what records were read of is.
+    `types` returns the types of an event's arguments by its format; `is_text` says that records were read from text.
     """
 
     def __init__(self, file: str, types: Types, *, is_text: bool = True) -> None:
@@ -64,16 +64,16 @@ class Rows:
         self._arguments: dict[str, dict[str, None]] = {}
 
     def begin(self, known: Mapping[str, Iterable[str]]) -> None:
-        """Know these events with their arguments, and no others."""
+        """Start with these events and their arguments, and no others."""
         self._arguments = {name: dict.fromkeys(arguments) for name, arguments in known.items()}
 
     @property
     def known(self) -> dict[str, tuple[str, ...]]:
-        """The events with their arguments that have been there."""
+        """The events seen so far, with their arguments."""
         return {name: tuple(arguments) for name, arguments in self._arguments.items()}
 
     def knows(self, name: str, fields: Mapping[str, Any]) -> bool:
-        """Say whether there is room for an event, and for all of its arguments."""
+        """Return whether there is room for an event and all of its arguments."""
         known = self._arguments.get(name)
         if known is None:
             if len(self._arguments) >= EVENTS or len(stem(name)) > _LONGEST:
@@ -106,7 +106,7 @@ class Rows:
         return "_unparsed" if isinstance(record, Unparsed) else "_others"
 
     def tables(self) -> dict[str, pa.Table]:
-        """Give what was gathered, and begin anew."""
+        """Return the gathered tables, and begin anew."""
         found, self._found = self._found, {}
         return {key: self._table(key, rows) for key, rows in found.items()}
 
@@ -195,13 +195,13 @@ def _cell(record: Any, name: str) -> Any:
 
 
 def _has_escaped(record: Any) -> bool:
-    """Say whether a text among a record's values isn't UTF-8."""
+    """Return whether a text among a record's values isn't UTF-8."""
     texts = [record.task or "", *(value for value in record.fields.values() if isinstance(value, str))]
     return any(escaped(text) != text for text in texts)
 
 
 def _is_escaped(record: Any) -> bool:
-    """Say whether bytes of a record aren't UTF-8, so that its columns don't show them as they are."""
+    """Return whether a record has bytes that aren't UTF-8, which its columns show escaped."""
     if record.raw.isascii():
         return False
     try:

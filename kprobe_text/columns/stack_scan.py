@@ -2,7 +2,7 @@
 
 import numba
 
-MOST = 120  # a stack of more frames is left to `kprobe_text.text`
+MOST = 120  # a stack with more frames is left to `kprobe_text.text`
 
 _QUICK = {"cache": True, "nogil": True}
 _USER = tuple(b"<user ")
@@ -10,37 +10,37 @@ _TITLE = tuple(b"stack trace>")
 
 
 @numba.njit(**_QUICK)
-def _title(buf, at):
-    """Say where the title of a stack at `at` ends, which is `at` if there is none, and whether it is a program's."""
-    start, is_user = at, True
+def _title(buf, offset):
+    """Return where the title of a stack at `offset` ends (`offset` if there is none), and whether it is a program's."""
+    start, is_user = offset, True
     for i in range(len(_USER)):
-        is_user = is_user and buf[at + i] == _USER[i]
-    if not is_user and buf[at] != 60:
+        is_user = is_user and buf[offset + i] == _USER[i]
+    if not is_user and buf[offset] != 60:
         return start, False
-    at += len(_USER) if is_user else 1
+    offset += len(_USER) if is_user else 1
     for i in range(len(_TITLE)):
-        if buf[at + i] != _TITLE[i]:
+        if buf[offset + i] != _TITLE[i]:
             return start, False
-    return at + len(_TITLE), is_user
+    return offset + len(_TITLE), is_user
 
 
 @numba.njit(**_QUICK)
-def _arrow(buf, at):
-    return buf[at] == 61 and buf[at + 1] == 62 and buf[at + 2] == 32
+def _arrow(buf, offset):
+    return buf[offset] == 61 and buf[offset + 1] == 62 and buf[offset + 2] == 32
 
 
 @numba.njit(**_QUICK)
-def stack(buf, at, limit, cells, values, cell):
-    """Read a stack whose title is at `at`: its frames get a row of `cells` each, and their places in `values`.
+def stack(buf, offset, limit, cells, values, cell):
+    """Read a stack whose title is at `offset`: its frames get a row of `cells` each, and their positions in `values`.
 
-    Returns where it ends (-1: it isn't plain), the number of frames, whether it is a program's, and whether it stands
-    on one line: then the next record ends it.
+    Return where it ends (-1: it isn't plain), the number of frames, whether it is a program's, and whether it is all
+    on one line, so that the next record ends it.
     """
-    end, is_user = _title(buf, at)
-    if end > at and buf[end] == 10:
+    end, is_user = _title(buf, offset)
+    if end > offset and buf[end] == 10:
         after, count = _lines(buf, end + 1, limit, cells, values, cell)
         return after, count, is_user, False
-    if end > at:
+    if end > offset:
         if buf[end] != 32:
             return -1, 0, False, False
         end += 1
@@ -51,13 +51,13 @@ def stack(buf, at, limit, cells, values, cell):
 
 
 @numba.njit(**_QUICK)
-def _lines(buf, at, limit, cells, values, cell):
+def _lines(buf, offset, limit, cells, values, cell):
     count = 0
-    while at < limit and buf[at] == 32 and _arrow(buf, at + 1):
-        # with a dash behind 16 bytes it may be a task's name
-        if count == MOST or buf[at + 16] == 45:
+    while offset < limit and buf[offset] == 32 and _arrow(buf, offset + 1):
+        # with a dash after 16 bytes it may be a task's name
+        if count == MOST or buf[offset + 16] == 45:
             return -1, 0
-        start = at + 4
+        start = offset + 4
         while buf[start] == 32:  # before a program's address without a file
             start += 1
         end = start
@@ -67,15 +67,15 @@ def _lines(buf, at, limit, cells, values, cell):
             return -1, 0
         values[cell + count], cells[cell + count, 1] = start, end - start
         count += 1
-        at = end + 1
-    return at, count
+        offset = end + 1
+    return offset, count
 
 
 @numba.njit(**_QUICK)
-def _line(buf, at, cells, values, cell):
+def _line(buf, offset, cells, values, cell):
     count = 0
     while True:
-        start = end = at
+        start = end = offset
         while 32 <= buf[end] <= 126 and not (buf[end] == 32 and _arrow(buf, end + 1)):
             end += 1
         if count == MOST or end == start or buf[start] == 32 or buf[end - 1] == 32:
@@ -86,4 +86,4 @@ def _line(buf, at, cells, values, cell):
             return end + 1, count
         if buf[end] != 32:
             return -1, 0
-        at = end + 4
+        offset = end + 4

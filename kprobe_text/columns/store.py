@@ -1,4 +1,4 @@
-"""Tables written to a directory: one file for each event, which grows as the text is read."""
+"""Tables -> files in a directory, one for each event, which grow as the text is read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kprobe_text.columns.column_types import EVENT, LABEL, as_type, has_negative
 from kprobe_text.columns.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")
-HELD: Final = 1 << 25  # bytes of tables that wait to be written, of all files
-_GROUP: Final = 1 << 18  # rows of a file that are written together, at most
+HELD: Final = 1 << 25  # bytes of tables that wait to be written, for all files
+_GROUP: Final = 1 << 18  # most rows of a file that are written together
 _BATCH: Final = 1 << 13  # values that are encoded together
 _CONTEXT: Final = frozenset(EVENT.names)
 _COUNTED: Final = frozenset({"offset", "timestamp"})
@@ -21,14 +21,14 @@ _WIDTH: Final = sum(field.type.index_type.bit_width if field.type == LABEL else 
 
 
 class NotEmpty(Exception):
-    """The directory has files already; the text says what to do."""
+    """The directory isn't empty; the text says what to do."""
 
 
 class Store:
-    """Writes tables into a directory that is empty or isn't there; raise `NotEmpty` and `OSError`.
+    """Writes tables into a directory that is empty or new; raise `NotEmpty` and `OSError`.
 
-    A file has its name once it is whole: until then it begins with a dot.  If the type of a column changes after rows
-    were written, the file is written anew with the type that holds both.  `held` bytes of tables wait to be written.
+    Until a file is complete its name begins with a dot.  If the type of a column changes after rows were written, the
+    file is written anew with a type that holds both.  `held` bytes of tables wait to be written.
     """
 
     def __init__(self, directory: str, form: str, held: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Store:
         self.rows = 0
 
     def add(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take tables by name, each with the rows that follow those it was given before."""
+        """Take tables by name, each with the rows that follow the earlier ones."""
         for name, table in tables.items():
             file = self._files.get(name)
             if file is None:
@@ -61,7 +61,7 @@ class Store:
         return sorted(file.close() for file in self._files.values())
 
     def abandon(self) -> None:
-        """Take away the files that aren't whole, after an error."""
+        """Remove the incomplete files after an error."""
         for file in self._files.values():
             file.abandon()
 
@@ -84,7 +84,7 @@ class _File:
     def add(self, table: pa.Table) -> None:
         self._tables.append(table)
         self.rows += len(table)
-        # that of all columns is slow to tell, and those of the context have about the same bytes in each row
+        # measuring all columns is slow, and those of the context have about the same bytes in each row
         self.held += len(table) * _WIDTH
         self.held += sum(table.column(at).nbytes for at, name in enumerate(table.schema.names) if name not in _CONTEXT)
 
@@ -124,16 +124,16 @@ class _File:
         return parquet.ParquetWriter(
             path,
             self._schema,
-            # numbers and what is stored once are packed by their encoding already
+            # the encoding already packs numbers and repeated values
             compression={_path(field): _codec(field) for field in self._schema},
             compression_level={_path(field): 1 for field in self._schema if _codec(field) == "zstd"},
-            # what repeats is stored once; what counts up as differences
+            # repeated values are stored once, increasing ones as differences
             use_dictionary=[_path(field) for field in self._schema if _repeats(field)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name in self._schema.names if name in _COUNTED},
-            # least and greatest values of numbers, which queries ask for: those of texts cost a third of the writing
+            # least and greatest values of numbers, for queries: those of texts would cost a third of the writing
             write_statistics=[field.name for field in self._schema if pa.types.is_integer(field.type)],
             write_batch_size=_BATCH,
-            store_schema=False,  # or readers in Python would make categories of texts
+            store_schema=False,  # or readers in Python would turn texts into categories
         )
 
     def _write(self, table: pa.Table) -> None:
@@ -145,7 +145,7 @@ class _File:
         self._writer.write_table(table.unify_dictionaries(), row_group_size=_GROUP)
 
     def _rewrite(self, schema: pa.Schema) -> None:
-        """Copy what was written into a file of another schema, a group of rows at a time."""
+        """Copy the written rows into a file of another schema, a group at a time."""
         self._writer.close()
         self._schema = schema
         old = self._parts[0]
@@ -166,32 +166,32 @@ class _File:
             if self._writer is not None:
                 self._writer.close()
         except (OSError, pa.ArrowException):
-            pass  # what stopped the writing stops this too
+            pass  # the cause of the failed write stops this too
         for path in self._parts:
             if os.path.exists(path):
                 os.remove(path)
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    """Give a column of chunks another type."""
+    """Cast a column of chunks to another type."""
     return pa.chunked_array([as_type(chunk, kind) for chunk in column.chunks], kind)
 
 
 def _codec(field: pa.Field) -> str:
-    """Say what a column is packed by: what costs least time, but where that would be half as large again."""
+    """Choose a column's codec: the fastest, unless its result would be half as large again."""
     if field.name in _COUNTED:
         return "none"
     return "snappy" if field.name in _CONTEXT and field.name != "raw" else "zstd"
 
 
 def _repeats(field: pa.Field) -> bool:
-    """Say whether a column holds few different values: numbers of arguments are packed better one by one."""
+    """Return whether a column holds few different values: numbers of arguments pack better one by one."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     return field.name not in _COUNTED and (field.name in _CONTEXT or not pa.types.is_integer(kind))
 
 
 def _path(field: pa.Field) -> str:
-    """Give the name of a column in a Parquet file."""
+    """Return the name of a column in a Parquet file."""
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
 
 

@@ -1,7 +1,7 @@
 """The compiled scan of trace text: its plain lines, as numbers and positions.
 
-It takes only lines that `kprobe_text.text` reads in one way whatever stands around them, and leaves all others to that.
-Its strings have no quote, no ``=`` and no byte above 127, so each can end at one place only.
+It takes only lines that `kprobe_text.text` reads the same way in any context, and leaves all others to it.
+Its strings have no quote, no ``=`` and no byte above 127, so each can end in only one position.
 """
 
 from typing import Any, NamedTuple
@@ -23,19 +23,19 @@ ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 
 
 
 class Probes(NamedTuple):
-    """The probes that are known, as `ProbeTables` holds them: their places by hash, and the arguments of each."""
+    """The known probes, as `ProbeTables` holds them: their addresses by hash, and the arguments of each."""
 
     hashes: Any
     rows: Any
     pool: Any  # the bytes of all texts
-    plan: Any  # by the number of the place
+    plan: Any  # by the number of the probe point
     plans: Any  # first and last row of `arguments`, by the number of the plan
     has_schema: Any
     arguments: Any
 
 
 class ScanTables(NamedTuple):
-    """The tables that a scan fills, and how many comms and flags there are."""
+    """The tables that a scan fills, and the numbers of comms and flags."""
 
     comms: Any
     flags: Any
@@ -53,7 +53,7 @@ _QUICK = {"cache": True, "nogil": True}
 
 @numba.njit(**_QUICK)
 def _number(buf, at, kind):
-    """Read a number printed as `kind`; say its value, where it ends (-1: it isn't one) and its sign or size."""
+    """Read a number printed as `kind`; return its value, its end (-1: not a number) and its sign or size."""
     prefixed = buf[at] == 48 and buf[at + 1] == 120
     if kind == BARE:
         value, end, big = hexadecimal(buf, at)
@@ -81,7 +81,7 @@ def _word(c):
 
 @numba.njit(**_QUICK)
 def _place(buf, at):
-    """Say where ``symbol+0xOFFSET/0xSIZE [module]`` ends; -1 if it isn't that."""
+    """Return where ``symbol+0xOFFSET/0xSIZE [module]`` ends; -1 if there is none."""
     if 48 <= buf[at] <= 57:
         return -1
     start = at
@@ -106,7 +106,7 @@ def _place(buf, at):
 
 @numba.njit(**_QUICK)
 def _string(buf, at):
-    """Say where a string ends, at its quote; -1 if that isn't plain."""
+    """Return where a string ends, at its quote; -1 if that isn't plain."""
     while buf[at] != 34:
         if buf[at] < 32 or buf[at] == 61 or buf[at] > 126:
             return -1
@@ -116,7 +116,7 @@ def _string(buf, at):
 
 @numba.njit(**_QUICK)
 def _elements(buf, at, kind, count, elements, used):
-    """Read the numbers of an array behind its brace; say where it ends (-1), how many there are and what they are."""
+    """Read the numbers of an array after its brace; return where it ends (or -1), their count and their kind."""
     worst = POSITIVE
     first = used
     while True:
@@ -141,7 +141,7 @@ def _elements(buf, at, kind, count, elements, used):
 
 @numba.njit(**_QUICK)
 def _clock(buf, at):
-    """Read a time; say it in nanoseconds and where it ends, behind its colon and blank, or -1."""
+    """Read a time; return it in nanoseconds, and its end, after colon and blank, or -1."""
     while buf[at] == 32:
         at += 1
     start = at
@@ -182,7 +182,7 @@ def _interned(table, counts, which, low, high):
 
 @numba.njit(**_QUICK)
 def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the other, each where the last ends
-    """Read who, when and where into a row of `head`; say where the rest begins, or -1."""
+    """Read task, CPU, flags and time into a row of `head`; return where the rest begins, or -1."""
     comms, flags, counts = interned
     low, high = _eight(buf, at), _eight(buf, at + 8)
     if (low | high) & numba.uint64(0x8080808080808080):
@@ -233,7 +233,7 @@ def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the o
     if after < 0:
         packed = numba.uint64(0)
         stamp, after = _clock(buf, p)
-        # what looks like a time may be the flags, with the time after them
+        # flags can look like a time, with the time after them
         if after < 0 or (buf[p] != 32 and 48 <= buf[after] <= 57):
             return -1
     comm = _interned(comms, counts, 0, low, high)
@@ -246,17 +246,17 @@ def _context(buf, at, interned, head, i):  # noqa: C901 - one column after the o
 
 
 @numba.njit(**_QUICK)
-def hashed(buf, at, end):
-    """Number a text for its table."""
+def hashed(buf, start, end):
+    """Hash a text for its table."""
     value = numba.uint64(0xCBF29CE484222325)
-    for i in range(at, end):
+    for i in range(start, end):
         value = (value ^ numba.uint64(buf[i])) * numba.uint64(0x100000001B3)
     return value ^ (value >> numba.uint64(29))
 
 
 @numba.njit(**_QUICK)
 def _site(buf, at, sites):
-    """Find ``name: (place)`` among those known; say its number and where it ends, or -1."""
+    """Look up ``name: (place)``; return its number and where it ends, or -1."""
     hashes, rows, pool = sites
     p = at
     while buf[p] > 32 and buf[p] != 58:
@@ -288,9 +288,9 @@ def _site(buf, at, sites):
 
 @numba.njit(**_QUICK)
 def _value(buf, at, printed, room, row, used):
-    """Read one value into a row of `cells`; say where it ends, or -1, and how many elements of arrays are used.
+    """Read one value into a row of `cells`; return where it ends, or -1, and the elements of arrays used.
 
-    `printed`: how it is printed, and of how many elements; `room`: cells, values and elements.
+    `printed`: how it is printed, and its number of elements; `room`: cells, values and elements.
     """
     kind, count = printed
     cells, values, elements = room
@@ -324,12 +324,11 @@ def _value(buf, at, printed, room, row, used):
 
 @numba.njit(**_QUICK)
 def _arguments(buf, at, names, plan, room, filled):
-    """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
-    of them are strings.
+    """Read a plan's arguments; return where the line ends (its newline), or -1, the elements used and the strings.
 
     `plan`: its first and last row, and whether it tells; `filled`: the first free cell and element.  It tells where
-    there is no schema: then a number with 0x says of what kind the kernel is, unless there are strings.  A line with
-    one is left to `kprobe_text.text` until that has learned it.
+    there is no schema: then a number with 0x shows the kind of kernel, unless there are strings.  A line with a string
+    is left to `kprobe_text.text` until that has learned it.
     """
     first, last, tells = plan
     cell, used = filled
@@ -352,7 +351,7 @@ def _arguments(buf, at, names, plan, room, filled):
             strings += 1
             texts += kind == ANY
         cell += 1
-    # of two strings without a schema the first may hold the second
+    # without a schema, the first of two strings may hold the second
     if buf[at] != 10 or texts > 1 or (tells and prefixed and texts == 0):
         return -1, used, 0
     return at, used, strings
@@ -362,11 +361,11 @@ def _arguments(buf, at, names, plan, room, filled):
 def scan(  # noqa: C901 - what a line is shows step by step, each where the last has ended
     buf, start, limit, is_decimal, probes, out
 ):
-    """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
+    """Read lines from `start` to `limit`, which follows a newline, until the tables are full.
 
-    `lines` gets for each: where it begins, what it is, the number of its site, or twice that of a stack's frames and 1
-    more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
-    number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
+    `lines` receives for each: where it begins, its kind, the number of its site (of a stack: twice the number of
+    frames, plus 1 if it is a program's), its first cell, its plan, and its number of strings.  Return the number of
+    lines, and where reading stopped.  After `limit` there are 64 bytes of zeros.
     """
     lines, head, cells, values, elements = out.lines, out.head, out.cells, out.values, out.elements
     interned, room = (out.comms, out.flags, out.counts), (cells, values, elements)

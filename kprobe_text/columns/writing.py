@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from kprobe_text.columns.store import Store
 
-_WAITING: Final = 1  # so many tables are read ahead of the writing
+_WAITING: Final = 1  # tables that are read ahead of the writing
 
 
 class Writer:
-    """Gives tables to a store; with `jobs` of 2 and more in a thread of its own, which compresses while others read.
+    """Gives tables to a store; with 2 or more `jobs`, in a thread that compresses while others read.
 
-    What the store raises is raised by one of the next calls.  The order stays.
+    An error of the store is raised by one of the next calls.  Tables keep their order.
     """
 
     def __init__(self, store: Store, jobs: int = 2) -> None:
@@ -45,7 +45,7 @@ class Writer:
         return self._store.close()
 
     def abandon(self) -> None:
-        """Take away the files that aren't whole."""
+        """Remove the incomplete files."""
         self._join()
         self._store.abandon()
 

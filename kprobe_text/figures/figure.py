@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kprobe_text.text import Record
 
-ROWS = 8192  # of each table that are kept; what comes when it is full is counted in one row, OTHERS
+ROWS = 8192  # of each table; once it is full, all new keys are counted in one row, OTHERS
 OTHERS = "(others)"
 
 
@@ -17,13 +17,13 @@ class Figure(Protocol):
         """Take a record."""
 
     def end(self) -> None:
-        """Note that a trace is over: another has a time of its own, and other tasks."""
+        """End a trace: another one has its own time and other tasks."""
 
     def text(self, width: int | None) -> str:
-        """Show it as lines, with bars if a terminal's `width` is given."""
+        """Return it as lines, with bars if a terminal's `width` is given."""
 
     def objects(self) -> list[dict[str, object]]:
-        """Give it as JSON has it: a list of objects, each with a `type`."""
+        """Return it as JSON: a list of objects, each with a `type`."""
 
     def notes(self) -> list[str]:
         """Return sentences on what is left out."""

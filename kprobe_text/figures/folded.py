@@ -8,9 +8,9 @@ from kprobe_text.text import Event, Record, StackTrace
 
 
 class Folded:
-    """Folded stacks, as flame graphs are drawn of them: `comm;outermost;…;innermost COUNT`, frames by their symbols.
+    """Folded stacks for flame graphs: `comm;outermost;…;innermost COUNT`, with frames by their symbols.
 
-    `stacks` has how often each came: the task's name, then frames.
+    `stacks` counts each: the task's name, then its frames.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class Folded:
                 self.stacks[key] = self.stacks.get(key, 0) + 1
 
     def end(self) -> None:
-        """Note that a trace is over."""
+        """End a trace."""
 
     def text(self, width: int | None) -> str:
-        """Show a line of each stack, in the order of their names."""
+        """Return a line for each stack, in the order of their names."""
         rows = sorted(self.stacks.items())
         return "".join(f"{';'.join(_frame(frame) for frame in key)} {count}\n" for key, count in rows)
 
     def objects(self) -> list[dict[str, object]]:
-        """Give an object of each stack."""
+        """Return an object for each stack."""
         return [
             {"type": "folded", "task": key[0], "frames": list(key[1:]), "count": count}
             for key, count in sorted(self.stacks.items())

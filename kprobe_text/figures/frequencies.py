@@ -13,16 +13,16 @@ BARS = 30
 
 
 class Frequencies:
-    """Counts events by `key`: a field's name, or comm, pid (of the thread), cpu, stacktrace; a table of each event.
+    """Counts events by `key`: a field's name, or comm, pid (the thread's), cpu, stacktrace; a table for each event.
 
-    A field of the event's own goes before a word of that list.  `tables` has them by event, each
+    An event's field takes precedence over a word of that list.  `tables` has them by event, each
     with 8,192 rows and one for the rest.
     """
 
     def __init__(self, key: str) -> None:
         self._key = key
         self.tables: dict[str, dict[object, int]] = {}
-        self._events: dict[tuple[str, int, int], str] = {}  # who had which event last, and on which CPU
+        self._events: dict[tuple[str, int, int], str] = {}  # the last event of each task, and its CPU
         self._without = 0
 
     def add(self, record: Record) -> None:
@@ -35,18 +35,18 @@ class Frequencies:
             self._event(record)
 
     def count(self, event: str, key: object, times: int = 1) -> None:
-        """Count a value so many times."""
+        """Count a value `times` times."""
         table = self.tables.setdefault(event, {})
         if key not in table and len(table) >= ROWS:
             key = OTHERS
         table[key] = table.get(key, 0) + times
 
     def end(self) -> None:
-        """Note that a trace is over."""
+        """End a trace."""
         self._events.clear()
 
     def text(self, width: int | None) -> str:
-        """Show a table of each event, the most frequent value first."""
+        """Return a table for each event, the most frequent value first."""
         parts = []
         for event, table in sorted(self.tables.items()):
             rows = sorted(table.items(), key=lambda row: (-row[1], _order(row[0])))
@@ -60,7 +60,7 @@ class Frequencies:
         return "\n".join(parts)
 
     def objects(self) -> list[dict[str, object]]:
-        """Give an object of each value of each event."""
+        """Return an object for each value of each event."""
         return [
             {"type": "count", "event": event, "by": self._key, "key": _json(key), "count": count}
             for event, table in sorted(self.tables.items())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 BAR = "█"
-COLUMNS = 19  # of a line of a histogram beside its bounds and its bar
-EXACT = 65536  # different numbers that are kept as they are; after that, 7 bits of each
+COLUMNS = 19  # columns of a histogram's line beside its bounds and its bar
+EXACT = 65536  # different numbers that are kept exactly; after that, 7 bits of each
 KEPT_BITS = 7
 
 
 class Histogram:
-    """How many numbers there are from each power of two to the next, and their least, greatest and sum."""
+    """Counts of numbers from each power of two to the next, and their least, greatest and sum."""
 
     def __init__(self) -> None:
         self.count = self.total = 0
@@ -27,7 +27,7 @@ class Histogram:
         self.buckets[bucket] = self.buckets.get(bucket, 0) + times
 
     def lines(self, *, width: int | None, time: bool = False) -> list[str]:
-        """Show it, a line for each power of two that occurs, and for those between that don't; with bars if `width`."""
+        """Return a line for each power of two from the least to the greatest, with bars if `width` is given."""
         if not self.buckets:
             return []
         rows = [(_words(bucket, time=time), self.buckets.get(bucket, 0)) for bucket in self._shown()]
@@ -37,20 +37,20 @@ class Histogram:
         return [f"    {words:>{column}}  {count:>10}  {bar(count, top, room)}".rstrip() for words, count in rows]
 
     def object(self) -> list[list[int]]:
-        """Give it as JSON has it: a list of least, greatest and count."""
+        """Return it as JSON: a list of least, greatest and count."""
         return [[*_bounds(bucket), self.buckets[bucket]] for bucket in sorted(self.buckets)]
 
     def _shown(self) -> list[int]:
         shown: list[int] = []
         for bucket in sorted(self.buckets):
-            if shown and bucket - shown[-1] <= 8:  # a longer gap is no shape that one could see
+            if shown and bucket - shown[-1] <= 8:  # a longer gap would hide the shape
                 shown += range(shown[-1] + 1, bucket)
             shown.append(bucket)
         return shown
 
 
 class Ranks:
-    """The numbers below which a part of all of them lies: exact for the first 65,536 different ones, then to 1 %.
+    """Percentiles of numbers: exact for the first 65,536 different ones, then to 1 %.
 
     `is_exact` tells which.
     """
@@ -72,8 +72,8 @@ class Ranks:
             for one, times in exact.items():
                 self._counts[_rounded(one)] = self._counts.get(_rounded(one), 0) + times
 
-    def at(self, percent: int) -> int:
-        """Return the least of the numbers that so many percent of all don't exceed (nearest rank)."""
+    def percentile(self, percent: int) -> int:
+        """Return the least number that `percent` of all numbers don't exceed (nearest rank)."""
         rank, seen = -(-self.count * percent // 100), 0
         for number in sorted(self._counts):
             seen += self._counts[number]
@@ -83,7 +83,7 @@ class Ranks:
 
 
 def bar(count: int, top: int, width: int) -> str:
-    """Draw a count; what is there is seen, however little it is."""
+    """Draw a count; even the smallest is visible."""
     return BAR * max(count * width // top, 1 if count and width else 0)
 
 
@@ -116,6 +116,6 @@ def _time(nanoseconds: int) -> str:
 
 
 def _rounded(number: int) -> int:
-    """Keep the first 7 bits of a number, in the middle of what that stands for."""
+    """Round a number to its first 7 bits, to the middle of that range."""
     shift = max(0, number.bit_length() - KEPT_BITS)
     return (number >> shift << shift) + (1 << shift >> 1)

@@ -15,10 +15,10 @@ COLUMN = 12
 
 
 class Latency:
-    """The calls of one function: those with both ends, and those of which an end wasn't seen.
+    """The calls of one function: those with both ends seen, and those with only one.
 
-    `unreturned` are calls that were over without a return having been seen; `cut` those that events were lost after;
-    `running` those that hadn't returned at the end; `unentered` returns of which the entry wasn't seen.
+    `unreturned` are calls that ended without their return being seen; `cut` those after which events were lost;
+    `running` those that hadn't returned at the end; `unentered` returns whose entry wasn't seen.
     """
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class Latency:
         return self.times.total / self.times.count
 
     def percentile(self, percent: int) -> int:
-        """Return the least of the times that so many percent of all don't exceed: by nearest rank, in nanoseconds.
+        """Return the least time that `percent` of all times don't exceed, by nearest rank, in nanoseconds.
 
         It is exact up to 65,536 different times, then to 1 %.  Raise `ValueError` if there are no calls, or for a
         percentage below 0 or above 100.
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"{percent} is no percentage")
-        return self.ranks.at(percent)
+        return self.ranks.percentile(percent)
 
     def add(self, nanoseconds: int) -> None:
         """Count a call."""
@@ -54,22 +54,22 @@ class Latency:
         self.ranks.add(max(nanoseconds, 0))
 
     def object(self) -> dict[str, object]:
-        """Give it as JSON has it; all times are nanoseconds."""
+        """Return it as JSON; all times are nanoseconds."""
         times, shown = self.times, dict[str, object](calls=self.times.count)
         if times.count:
             shown |= {"total": times.total, "mean": round(times.total / times.count), "min": times.least}
-            shown |= {f"p{percent}": self.ranks.at(percent) for percent in PERCENTS}
+            shown |= {f"p{percent}": self.ranks.percentile(percent) for percent in PERCENTS}
             shown |= {"max": times.most, "exact": self.ranks.is_exact, "histogram": times.object()}
         ends = {"unreturned": self.unreturned, "cut": self.cut, "running": self.running, "unentered": self.unentered}
         return shown | ends
 
     def lines(self, width: int | None) -> list[str]:
-        """Show it."""
+        """Return it as lines to read."""
         times, lines = self.times, []
         if times.count:
             titles = ("calls", "mean", *(f"p{percent}" for percent in PERCENTS), "max")
             about = "" if self.ranks.is_exact else "~"
-            ranks = [about + duration(self.ranks.at(percent)) for percent in PERCENTS]
+            ranks = [about + duration(self.ranks.percentile(percent)) for percent in PERCENTS]
             mean = duration(round(times.total / times.count))
             cells = [str(times.count), mean, *ranks, duration(times.most or 0)]
             widths = [max(COLUMN, len(cell)) for cell in cells]
@@ -89,10 +89,10 @@ class Latency:
 
 
 class Latencies:
-    """The latencies of all functions of which entries and returns come.
+    """The latencies of all functions whose entries and returns are seen.
 
-    Where events were lost nothing that was open then is paired any more: what stood in the gap could be its return, and
-    the entry of another call.  `functions` are those of events by name, where they are known.  A clock that counts no
+    No call that was open when events were lost is paired any more: the gap could hold its return and the entry of
+    another call.  `functions` are those of events by name, where they are known.  A clock that counts no
     time gives no latency.
     """
 
@@ -105,7 +105,7 @@ class Latencies:
     def add(self, record: Record) -> None:
         """Take a record."""
         if isinstance(record, (Lost, BufferStarted)):
-            self._count(self._pairs.rest(), "cut")
+            self._count(self._pairs.unreturned(), "cut")
         if not isinstance(record, Event):
             return
         if record.clock not in ("time", "elapsed"):
@@ -120,11 +120,11 @@ class Latencies:
                 self._count((entry,), "unreturned")
 
     def end(self) -> None:
-        """Note that a trace is over."""
-        self._count(self._pairs.rest(), "running")
+        """End a trace."""
+        self._count(self._pairs.unreturned(), "running")
 
     def text(self, width: int | None) -> str:
-        """Show a table of each function."""
+        """Return a table of each function."""
         parts = []
         for name, row in self._shown():
             lines = row.lines(width) or ["    no calls"]
@@ -132,7 +132,7 @@ class Latencies:
         return "\n".join(parts)
 
     def objects(self) -> list[dict[str, object]]:
-        """Give an object of each function."""
+        """Return an object for each function."""
         return [{"type": "latency", "function": name, **row.object()} for name, row in self._shown()]
 
     def notes(self) -> list[str]:
@@ -147,7 +147,7 @@ class Latencies:
         return notes
 
     def _shown(self) -> list[tuple[str, Latency]]:
-        """Return the functions that are asked for, or of which a whole call was seen."""
+        """Return the functions that were asked for, or for which a complete call was seen."""
         return [(name, row) for name, row in sorted(self.rows.items()) if row.times.count or name in self._known]
 
     def _row(self, event: Event) -> Latency:

@@ -14,7 +14,7 @@ SWITCHES = ("--latency", "--stacks")
 def figure_of(option: str, of: str, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> Figure:
     """Return the figure of an option with its value; `functions` are those of events by name, if known.
 
-    `pointer` is the field of theirs that says where the stack is.
+    `pointer` names their field with the stack pointer.
     """
     if option == "--latency":
         from kprobe_text.figures.latencies import Latencies

@@ -8,20 +8,20 @@ if TYPE_CHECKING:
 
     from kprobe_text.text import Event
 
-    Stack = tuple[int, int]  # a thread, or the idle task of a CPU; and which of the stacks it is on
+    Stack = tuple[int, int]  # a thread or a CPU's idle task, and which of its stacks it is on
     Ended = list[tuple[Event | None, Event | None]]
 
-# How many stacks are followed, and how many entries of each without a return; the oldest are given up.
+# The most stacks to follow, and the most open entries of each; the oldest are dropped.
 STACKS = 4096
 DEPTH = 128
 ENTRIES = (0, 4)  # a function's first instructions: endbr64, where there is one, has 4 bytes and probes stand after it
-POINTER = "stack_pointer"  # the field that says where the stack is: stack_pointer=$stack
-ABOVE = 16  # bytes by which it is higher at the return, at most: the return address is gone (8 on all kernels seen)
+POINTER = "stack_pointer"  # the field with the stack's address: stack_pointer=$stack
+ABOVE = 16  # bytes by which it is higher at the return, at most: the return address is popped (8 on all kernels seen)
 STACK_BITS = 14  # the kernel's stacks have 16 KiB and begin at a multiple of that (THREAD_SIZE, IRQ_STACK_SIZE)
 
 
 class Open:
-    """A call that hasn't returned; `pointer` is where the stack was, None if the event doesn't say."""
+    """A call that hasn't returned; `pointer` is its stack pointer, None if the event doesn't say."""
 
     __slots__ = ("entry", "function", "pointer")
 
@@ -35,10 +35,10 @@ class Pairs:
     """Pairs entries with returns: in each task the last entry of a function that hasn't returned is the one that does.
 
     So nested and recursive calls are paired right.  Where events have the field `stack_pointer`, a return belongs to
-    the entry that was made there: a return that the kernel missed shows when the stack is above its entry again, and
-    nothing is paired wrongly for it.  Where several probes sit on a function, the first of each kind that is seen
-    counts.  `functions` has the functions of events by name where they are known; else a place's symbol is it.
-    `pointer` is the field that says where the stack is.
+    the entry at the same stack pointer: once the stack is above an entry, its return was missed, and no other return
+    is paired with it.  Where several probes sit on a function, the first of each kind that is seen counts.
+    `functions` are those of events by name, where known; else it is the symbol of the event's address.  `pointer`
+    names the field with the stack pointer.
     """
 
     def __init__(self, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> None:
@@ -49,23 +49,23 @@ class Pairs:
         self._returns: dict[str, str] = {}
 
     def function(self, event: Event) -> str:
-        """Return the function that an event is of; empty if it is at neither its entry nor its return."""
+        """Return the function whose entry or return an event is; empty if it is neither."""
         place = event.address
         if place is None or (place.offset or 0) not in ENTRIES:
             return ""
         return self._functions.get(event.name) or place.symbol or place.text
 
     def take(self, event: Event) -> Ended:
-        """Take an event, and say what it ends: pairs of entry and return, of which one is None where it wasn't seen.
+        """Take an event, and return the pairs of entry and return that it ends; one is None where it wasn't seen.
 
-        An event that isn't at a function's entry or return is a pair of itself and None.
+        An event at neither an entry nor a return is paired with None.
         """
         function = self.function(event)
         if not function:
             return [(event, None)]
         found = event.fields.get(self._pointer)
         pointer = found if isinstance(found, int) else None
-        # each CPU has an idle task, and all of them pid 0
+        # each CPU has an idle task, all with pid 0
         task = event.pid if event.pid else -1 - event.cpu
         stack = (task, -1 if pointer is None else (pointer & (1 << 64) - 1) >> STACK_BITS)
         if event.caller is None:
@@ -76,8 +76,8 @@ class Pairs:
             return [(None, event)]
         return self._leave(stack, function, event, pointer)
 
-    def rest(self) -> Iterator[Event]:
-        """Yield the entries that have no return, and forget them."""
+    def unreturned(self) -> Iterator[Event]:
+        """Yield the entries without a return, and forget them."""
         left, self._open = self._open, {}
         for calls in left.values():
             yield from (call.entry for call in calls)

@@ -1,4 +1,4 @@
-"""Rates: how many events arrive per second, by event, task and CPU, since the last look and in total."""
+"""Rates: events per second by event, task and CPU, since the last sample and in total."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kprobe_text.figures.figure import OTHERS
 from kprobe_text.figures.shape import plain
 from kprobe_text.text import BufferStarted, Event, Lost, Record
 
-KEPT = 4096  # tasks that are told apart
+KEPT = 4096  # tasks counted separately
 
 
 class Row:
-    """One event, task or CPU: how many a second since the last look, and how many in all."""
+    """One event, task or CPU: events per second since the last sample, and events in all."""
 
     __slots__ = ("name", "rate", "total")
 
@@ -22,10 +22,10 @@ class Row:
         self.total = total
 
 
-class Look:
-    """What was seen at one moment; `seconds` since the beginning, `lost` the events that the kernel says it lost.
+class Sample:
+    """The rates at one moment: `seconds` since the beginning; `lost` events, as the kernel counts them.
 
-    Rates are those since the look before or, of the last look, those of the whole time.
+    Rates cover the time since the sample before; those of the last sample cover the whole time.
     """
 
     __slots__ = ("gaps", "is_last", "lost", "rate", "seconds", "tables", "total")
@@ -54,10 +54,10 @@ TABLES = ("EVENT", "TASK", "CPU")
 
 
 class Rates:
-    """Counts events, and says at each look what came since the last; times are seconds of any clock."""
+    """Counts events, and returns samples of what came since the last one; times are seconds of any clock."""
 
     def __init__(self, now: float, events: Iterable[str] = ()) -> None:
-        self._began = self._looked = now
+        self._began = self._sampled = now
         self._counts: list[dict[str, list[int]]] = [{name: [0, 0] for name in events}, {}, {}]  # new, in all
         self._lost = self._gaps = 0
 
@@ -77,10 +77,10 @@ class Rates:
         elif isinstance(record, (Lost, BufferStarted)):
             self._gaps += 1
 
-    def look(self, now: float, *, is_last: bool = False) -> Look:
-        """Return what is to be shown, the busiest first."""
-        seconds = max(now - (self._began if is_last else self._looked), 1e-9)
-        self._looked = now
+    def sample(self, now: float, *, is_last: bool = False) -> Sample:
+        """Return the rates since the last sample, the busiest first."""
+        seconds = max(now - (self._began if is_last else self._sampled), 1e-9)
+        self._sampled = now
         tables = []
         for table in self._counts:
             rows = [Row(plain(name), count[is_last] / seconds, count[1]) for name, count in table.items()]
@@ -88,21 +88,21 @@ class Rates:
             for count in table.values():
                 count[0] = 0
         rate, total = (sum(values) for values in zip(*((row.rate, row.total) for row in tables[0]), strict=True))
-        return Look(now - self._began, rate, int(total), self._lost, self._gaps, tables, is_last=is_last)
+        return Sample(now - self._began, rate, int(total), self._lost, self._gaps, tables, is_last=is_last)
 
 
-def summary(look: Look) -> str:
-    """Say what a look comes to, in a line."""
-    lost = f", {look.lost} lost" if look.lost else ""
-    gaps = f", {look.gaps} gaps of unknown size" if look.gaps else ""
-    mean = " on average" if look.is_last else ""
-    return f"{look.seconds:.0f} s: {look.rate:.1f} events/s{mean}, {look.total} in all{lost}{gaps}"
+def summary(sample: Sample) -> str:
+    """Sum up a sample in one line."""
+    lost = f", {sample.lost} lost" if sample.lost else ""
+    gaps = f", {sample.gaps} gaps of unknown size" if sample.gaps else ""
+    mean = " on average" if sample.is_last else ""
+    return f"{sample.seconds:.0f} s: {sample.rate:.1f} events/s{mean}, {sample.total} in all{lost}{gaps}"
 
 
-def text(look: Look, most: int = 10) -> str:
-    """Show a look as lines, at most so many rows of each table."""
-    lines = [summary(look)]
-    for title, rows in zip(TABLES, look.tables, strict=True):
+def text(sample: Sample, most: int = 10) -> str:
+    """Return a sample as lines, with at most `most` rows of each table."""
+    lines = [summary(sample)]
+    for title, rows in zip(TABLES, sample.tables, strict=True):
         lines.append(f"{'PER SECOND':>12} {'IN ALL':>10}  {title}")
         lines += [f"{row.rate:>12.1f} {row.total:>10}  {row.name}" for row in rows[:most]]
         if len(rows) > most:

@@ -35,12 +35,12 @@ _TYPES = {
     "Coded": "coded",
     "RawMarker": "rawmarker",
 }
-_OPTIONAL = ("tgid", "group", "instance", "address", "caller")  # left out where there is nothing to say
+_OPTIONAL = ("tgid", "group", "instance", "address", "caller")  # left out where empty
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def value(read: object) -> object:
-    """Give a value as JSON has it: a place is its text, what the kernel couldn't read is null."""
+    """Return a value as JSON: a code address as its text, null for what the kernel couldn't read."""
     if isinstance(read, (str, int)):
         return read
     if isinstance(read, CodeAddress):
@@ -55,7 +55,7 @@ def value(read: object) -> object:
 
 
 def as_dict(record: Record) -> dict[str, object]:
-    """Give a record as JSON has it; the bytes that it was read from only where something of them wasn't understood."""
+    """Return a record as JSON, with the bytes that it was read from only where some weren't understood."""
     kind = type(record).__name__
     shown: dict[str, object] = {"type": _TYPES.get(kind, kind.lower())}
     for name, read in zip(record._fields, record, strict=True):
@@ -75,25 +75,25 @@ def as_dict(record: Record) -> dict[str, object]:
 
 
 def encoded(shown: object) -> str:
-    """Write what JSON has, on one line."""
+    """Encode as JSON on one line."""
     return _encode(shown)
 
 
 def ndjson(record: Record, file: str) -> str:
-    """Give a line of JSON; `file` is left out if it is empty."""
+    """Return a line of JSON; `file` is left out if it is empty."""
     shown = as_dict(record)
     return _encode({**shown, "file": file} if file else shown) + "\n"
 
 
 def csv_line(record: Record, file: str) -> str:
-    """Give a row of CSV (RFC 4180, but for the line's end): what has no column of its own stands in `rest`, as JSON."""
+    """Return a row of CSV (RFC 4180, but for the line's end): what has no column stands in `rest`, as JSON."""
     shown = {"file": file, **as_dict(record)}
     row: list[object] = [_cell(shown.pop(column, None)) for column in COLUMNS[:-1]]
     return _row([*row, _encode(shown) if shown else ""])
 
 
 def text(record: Record, file: str) -> str:
-    """Give a line to read: time, task, place and values, and what isn't sure of them."""
+    """Return a line to read: time, task, address and values, and what is uncertain about them."""
     shown = as_dict(record)
     words = [file + ":"] if file else []
     stamp, clock = shown.get("timestamp"), shown.get("clock", "time")
@@ -125,12 +125,12 @@ SHAPES: dict[str, Callable[[Record, str], str]] = {"text": text, "ndjson": ndjso
 
 
 def title(shape: str) -> str:
-    """Give the line before all others."""
+    """Return the heading, which comes before all records."""
     return _row(list(COLUMNS)) if shape == "csv" else ""
 
 
 class Counts:
-    """What of the records isn't as a reader may expect."""
+    """Counts of the records that a reader may not expect, or that are uncertain."""
 
     def __init__(self) -> None:
         self.incomplete = self.guessed = self.forgeable = self.unread = self.unnamed = self.lost = self.gaps = 0
@@ -154,7 +154,7 @@ class Counts:
             self.gaps += 1
 
     def words(self) -> str:
-        """Say it; empty if there is nothing to say."""
+        """Return the counts in words; empty if all are zero."""
         said = [
             (self.unread, "line{} not understood"),
             (self.unnamed, "event{} without a name"),
@@ -182,7 +182,7 @@ def _row(cells: list[object]) -> str:
 
 
 def plain(words: str) -> str:
-    """Show what would break the line, or steer a terminal, as JSON has it."""
+    """Escape, as JSON does, what would break the line or steer a terminal."""
     return words if words.isprintable() else _encode(words)[1:-1]
 
 

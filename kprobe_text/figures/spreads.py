@@ -8,13 +8,13 @@ from kprobe_text.figures.histogram import Histogram
 from kprobe_text.figures.shape import plain
 from kprobe_text.text import Bare, Event, Record
 
-JUST_BELOW = (1 << 32) - 4096  # from here on an unsigned number may be a small one below 0: an errno, AT_FDCWD
+JUST_BELOW = (1 << 32) - 4096  # from here on an unsigned number may be a small negative one: an errno, AT_FDCWD
 
 
 class Spreads:
-    """Histograms of the numbers in one field, one of each event; a field that is an array counts each of its elements.
+    """Histograms of the numbers in one field, one for each event; of an array, each element counts.
 
-    `tables` are they, by event.  What isn't a number (a string, what the kernel couldn't read) is counted, and said.
+    `tables` has them by event.  Values that aren't numbers (strings, what the kernel couldn't read) are counted.
     """
 
     def __init__(self, field: str) -> None:
@@ -39,7 +39,7 @@ class Spreads:
                 self._others[record.name] = self._others.get(record.name, 0) + 1
 
     def count(self, event: str, key: object, times: int = 1) -> None:
-        """Count a number so many times."""
+        """Count a number `times` times."""
         assert isinstance(key, int)
         if event not in self.tables and len(self.tables) >= ROWS:
             event = OTHERS
@@ -49,10 +49,10 @@ class Spreads:
         self.tables.setdefault(event, Histogram()).add(key, times)
 
     def end(self) -> None:
-        """Note that a trace is over."""
+        """End a trace."""
 
     def text(self, width: int | None) -> str:
-        """Show a histogram of each event."""
+        """Return a histogram of each event."""
         parts = []
         for event, numbers in sorted(self.tables.items()):
             mean = f"{numbers.total / numbers.count:.4g}"
@@ -61,7 +61,7 @@ class Spreads:
         return "\n".join(parts)
 
     def objects(self) -> list[dict[str, object]]:
-        """Give an object of each event."""
+        """Return an object for each event."""
         return [
             {
                 "type": "histogram", "event": event, "field": self._field, "count": numbers.count,

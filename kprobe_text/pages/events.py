@@ -1,4 +1,4 @@
-"""The events of a kernel by number: the reader of each, and the kind of record that it becomes."""
+"""The events of a kernel by number, each with its reader and the kind of its records."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from kprobe_text.text.records import Value
 Format: TypeAlias = tuple[str, str | bytes]
 """The group of an event, and the text of its format file."""
 
-# Events of tracers and of trace_marker, which have records of their own; all others are hits of events.
+# Events of tracers and of trace_marker, with special records; all others are hits of events.
 SPECIAL: Final = ("print", "raw_data", "kernel_stack", "user_stack", "function")
 _NUMBER: Final = re.compile(rb"^ID: (\d{1,9})\s*$", re.M)
 
@@ -27,10 +27,10 @@ class Known(NamedTuple):
 
 
 class Events(dict[int, Known | None]):
-    """Events by number, each compiled when it is met first; None for a number without a format.
+    """Events by number, each compiled when first met; None for a number without a format.
 
-    ``more`` is asked for the format of a number that ``formats`` don't have.  ``problems`` are sentences on formats
-    that can't be used, and on numbers without one.
+    ``more`` is asked for the format of a number that ``formats`` lack.  ``problems`` are sentences on formats that
+    can't be used, and on numbers without one.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Events(dict[int, Known | None]):
         super().__init__()
         self._order, self._symbol, self._long, self._more = order, symbol, long, more
         self._texts: dict[int, Format] = {}
-        self._readers: Readers = {}  # of fields that several events have
+        self._readers: Readers = {}  # readers of fields that several events share
         self._compiled = self._fields = 0
         self.problems: list[str] = []
         for group, text in formats:
@@ -63,7 +63,7 @@ class Events(dict[int, Known | None]):
             self.problems.append(f"{words}: its records are shown as unnamed, with their bytes")
 
     def common(self) -> Compiled | None:
-        """Return what reads the fields that all events have, from any event; None if there is no usable format."""
+        """Return the reader of the fields that all events have, from any event; None without a usable format."""
         return next((known.reader for number in self._texts if (known := self[number]) is not None), None)
 
     def _compile(self, number: int) -> Known | None:

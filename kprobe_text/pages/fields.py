@@ -18,7 +18,7 @@ Readers: TypeAlias = dict[tuple[FieldLayout, bool], Reader]
 CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for number in range(256))
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 _LONGEST: Final = 1 << 20  # bytes; no record is as long
-# A record with more locations than this is checked first: they may all point to the same bytes.
+# A record with more locations than this is checked first: all may point to the same bytes.
 _FEW: Final = 4
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
@@ -28,15 +28,15 @@ class BrokenRecord(Exception):
 
 
 class Compiled(NamedTuple):
-    """What reads an event: ``whole`` raises BrokenRecord; ``partly`` gives what can be read, and never raises it."""
+    """What reads an event: ``complete`` raises BrokenRecord; ``partly`` gives what can be read, and never raises it."""
 
     layout: EventLayout
-    whole: Read
+    complete: Read
     partly: Read
 
 
 def text_of(data: bytes) -> str:
-    """Return the text before the first NUL, so that it can be turned back into the bytes."""
+    """Return the text before the first NUL, which can be turned back into the bytes."""
     end = data.find(b"\0")
     return (data if end < 0 else data[:end]).decode("utf-8", "surrogateescape")
 
@@ -47,7 +47,7 @@ def _code(field: FieldLayout) -> str:
 
 
 def _elements(field: FieldLayout, order: str, symbol: Callable[[int], Value]) -> Callable[[bytes], Value]:
-    """Return what turns the bytes of an array, or of an element, into its value."""
+    """Return a function from the bytes of an array or an element to its value."""
     if field.kind == "bytes":
         return tuple
     if field.kind == "char":
@@ -83,7 +83,7 @@ def _reader(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, i
 
     if field.kind == "string":
         if field.elements is not None:
-            # each has a location of its own, and all offsets count from the record's start
+            # each has its location, and all offsets count from the record's start
             element = FieldLayout(field.name, offset, 4, "string", False, 4, None, where)
             readers = [
                 _reader(element._replace(offset=offset + 4 * i), order, symbol, is_probe=is_probe)
@@ -105,8 +105,8 @@ def compiled(
 ) -> Compiled:
     """Compile a layout; ``order`` is ``<`` or ``>``, ``symbol`` turns an address into its symbol, or into a number.
 
-    ``readers`` are those of other events with fields that are the same.  Raises ValueError if fields overlap, or lie
-    where no record reaches, or if there are more than `kprobe_text.pages.bounds` allows.
+    ``readers`` are shared by events with the same fields.  Raises ValueError if fields overlap or lie where no record
+    reaches, or if there are more than `kprobe_text.pages.bounds` allows.
     """
     readers = {} if readers is None else readers
     common = {field.name: field for field in layout.common}
@@ -137,10 +137,10 @@ def compiled(
 
 
 class _Plan(NamedTuple):
-    """What the two readers of an event are made from.
+    """The plan from which an event's two readers are made.
 
-    ``leading``: the common fields that every record shows.  ``addresses``: the fields of the probed address and of the
-    caller.  ``located``: those whose data lie elsewhere in the record.  ``readers``: what reads each field, by name.
+    ``leading``: the common fields that every record shows.  ``addresses``: the fields of the probed address and the
+    caller.  ``located``: fields with data elsewhere in the record.  ``readers``: the reader of each field, by name.
     ``shares`` says whether locations point to the same bytes; None where there are too few to matter.
     """
 
@@ -153,7 +153,7 @@ class _Plan(NamedTuple):
 
 
 def _partly(plan: _Plan) -> Read:
-    """Return the function that reads each field on its own, and leaves out those that can't be read."""
+    """Return the function that reads each field separately, and leaves out those that can't be read."""
 
     def partly(data: bytes, start: int, end: int) -> tuple[Any, ...]:
         values: dict[str, Value | None] = {}
@@ -173,7 +173,7 @@ def _partly(plan: _Plan) -> Read:
 
 
 def _check_offsets(layout: EventLayout, fields: list[FieldLayout]) -> None:
-    """Raise ValueError if a field lies where no record reaches, or where another one does."""
+    """Raise ValueError if a field lies where no record reaches, or overlaps another."""
     before = 0
     for field in sorted(fields, key=lambda field: field.offset):
         if field.offset + field.size > _LONGEST:
@@ -186,7 +186,7 @@ def _check_offsets(layout: EventLayout, fields: list[FieldLayout]) -> None:
 
 
 def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int], bool]:
-    """Return what says whether a record's locations point to more bytes than it has, so to some many times."""
+    """Return a check whether a record's locations cover more bytes than it has, so that they overlap."""
     words = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
 
     def shares(data: bytes, start: int, end: int) -> bool:
@@ -198,7 +198,7 @@ def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int
 
 
 def _whole(plan: _Plan, order: str, symbol: Callable[[int], Value]) -> Read:
-    """Write the function that reads all fields: one call of a Struct, and a dict that is spelled out."""
+    """Write the function that reads all fields: one call of a Struct, and a literal dict."""
     layout, leading, addresses = plan.layout, plan.leading, plan.addresses
     code, position, names = order, 0, []
     values: dict[str, str] = {}
@@ -226,7 +226,7 @@ def _whole(plan: _Plan, order: str, symbol: Callable[[int], Value]) -> Read:
     head = ", ".join(values[field.name] for field in leading)
     shown = ", ".join(([values[field.name] for field in addresses] + ["None", "None"])[:2])
     items = ", ".join(f"{field.name!r}: {values[field.name]}" for field in layout.fields)
-    # the names are words (format), and stand in quotes; nothing else comes from outside
+    # the names are words (format) in quotes; nothing else comes from outside
     source = f"""
 def read(data, start, end):
     if end - start < {max(layout.size, position)}{" or shares(data, start, end)" * (plan.shares is not None)}:

@@ -16,11 +16,11 @@ _RELEASE: Final = re.compile(r"\b(\d+)\.(\d+)\S*")
 
 
 class Letters(NamedTuple):
-    """Which letters a kernel has, as of 7.3.
+    """The letters that a kernel prints, as of 7.3.
 
     `migrate`: a fifth one says how deep migration is disabled (from 5.15 on).  `bottom_halves`: ``b`` and ``D`` (5.19).
-    `lazy`: the second bit is a lazy need to reschedule (6.14, and RT kernels of 6.12), before that interrupts of which
-    nothing is known.  Source: docs/kernel/trace.md#number-of-letters and what follows there.
+    `lazy`: the second bit is a lazy need to reschedule (6.14, and RT kernels of 6.12); before, that the state of
+    interrupts is unknown.  Source: docs/kernel/trace.md#number-of-letters and what follows there.
     """
 
     migrate: bool = True
@@ -32,7 +32,7 @@ ALL_LETTERS: Final = Letters()
 
 
 def letters_of(uname: str) -> Letters:
-    """Return the letters of the kernel that a file names: here a version counts, as nothing else in it tells them."""
+    """Return the letters of the kernel that a file names: by its version, as nothing else in the file tells them."""
     found = _RELEASE.search(uname)
     if found is None:
         return ALL_LETTERS
@@ -58,7 +58,7 @@ def flags_text(flags: int, preempt_count: int, letters: Letters) -> str:
 
 
 class Flags(dict[int, str]):
-    """The columns that were met, by ``flags << 8 | preemption count``."""
+    """The columns of flags met so far, by ``flags << 8 | preemption count``."""
 
     def __init__(self, letters: Letters) -> None:
         super().__init__()

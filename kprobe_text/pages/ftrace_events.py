@@ -8,7 +8,7 @@ from kprobe_text.pages.events import Known
 from kprobe_text.pages.kallsyms import Kallsyms
 from kprobe_text.text.records import CodeAddress, Function, Marker, RawMarker, Record, StackTrace, Value
 
-# Where a mark says that it comes from: tracing_mark_write up to 6.15, write_marker_to_buffer from then on.
+# The function that a mark names: tracing_mark_write up to 6.15, write_marker_to_buffer from then on.
 MARKS: Final = ("tracing_mark_write", "write_marker_to_buffer")
 
 
@@ -16,14 +16,14 @@ def special(
     known: Known,
     context: tuple[str, int, int, str, int],
     fields: Mapping[str, Value],
-    rest: bytes,
+    tail: bytes,
     places: Kallsyms,
     after: tuple[Any, ...],
 ) -> Record | None:
     """Return the record; None if a field is missing, the text isn't a mark, or the stack is too long for a kernel's.
 
-    ``context`` is task, pid, CPU, flags and time; ``after`` tgid, clock and raw; ``rest`` what follows the fields whose
-    size is known.
+    ``context`` is task, pid, CPU, flags and time; ``after`` tgid, clock and raw; ``tail`` the bytes after the fields of
+    known size.
     """
     tgid, clock, raw = after
     if known.special == "function":
@@ -37,7 +37,7 @@ def special(
     elif known.special == "raw_data":
         number = fields.get("id")
         if isinstance(number, int) and "buf" in fields:
-            return RawMarker(*context, number, rest, tgid, clock, raw)
+            return RawMarker(*context, number, tail, tgid, clock, raw)
     else:
         caller, is_user = fields.get("caller"), known.special == "user_stack"
         if isinstance(caller, tuple) and not isinstance(caller, CodeAddress) and len(caller) <= FRAMES:
@@ -46,7 +46,7 @@ def special(
 
 
 def _frames(caller: tuple[Value, ...], size: object, places: Kallsyms) -> tuple[CodeAddress, ...]:
-    """Return the frames up to the end of the stack, which is 0, all ones, or said by the record."""
+    """Return the frames up to the end of the stack: a frame of 0 or all ones, or the record's count."""
     frames = [address for address in caller if isinstance(address, int)]
     if isinstance(size, int) and 0 <= size < len(frames):
         frames = frames[:size]

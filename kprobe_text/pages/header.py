@@ -3,7 +3,7 @@
 import re
 from typing import Final, Literal, NamedTuple
 
-# Each is looked for in a line, from its beginning: a search would try every blank of many.
+# Matched from the beginning of a line: a search would try each of many blanks.
 _FIELD: Final = re.compile(r"\s*field:([^;]*);\s*offset:(\d{1,9});\s*size:(\d{1,9});")
 _BITS: Final = re.compile(r"\s*(type_len|time_delta|array)\s*:\s*(\d{1,9}) bits")
 _KINDS: Final = re.compile(r"\s*(padding|time_extend|time_stamp)\s*: type == (\d{1,9})")
@@ -13,7 +13,7 @@ LARGEST: Final = 1 << 27  # bytes; the commit has 27 bits for a length
 
 
 class PageHeader(NamedTuple):
-    """Where a page has its time stamp, the length of its data, and the data; offsets and sizes in bytes.
+    """The positions in a page of its time stamp, the length of its data, and the data; offsets and sizes in bytes.
 
     ``long`` is the size of the kernel's long, that of the commit.  ``size`` is that of a whole page.
     """
@@ -26,14 +26,14 @@ class PageHeader(NamedTuple):
     order: Literal["little", "big"]
 
     def of_size(self, size: int) -> "PageHeader":
-        """Return the header of larger or smaller pages, as buffer_subbuf_size_kb makes them."""
+        """Return the header for pages of another size, as set by buffer_subbuf_size_kb."""
         return self._replace(size=size)
 
 
 def page_header(text: str | bytes, *, order: Literal["little", "big"] = "little") -> PageHeader:
     """Read the text of events/header_page; ``order`` is the byte order of the kernel.
 
-    Raises ValueError if it lacks a field, or has one that can't be.
+    Raises ValueError if it lacks a field, or has an impossible one.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
@@ -52,7 +52,7 @@ def page_header(text: str | bytes, *, order: Literal["little", "big"] = "little"
 
 
 def check_event_header(text: str | bytes) -> None:
-    """Raise ValueError if events/header_event says anything else than what all kernels up to 7.3 say."""
+    """Raise ValueError if events/header_event differs from that of all kernels up to 7.3."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     said = {"data": 28}

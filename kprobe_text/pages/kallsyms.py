@@ -1,4 +1,4 @@
-"""Addresses -> places in code, from the text of /proc/kallsyms."""
+"""Addresses -> code addresses with symbols, from the text of /proc/kallsyms."""
 
 import re
 from array import array
@@ -10,15 +10,15 @@ from kprobe_text.text.records import CodeAddress
 
 # a symbol has 511 bytes at most, a module's name 55 (KSYM_NAME_LEN, MODULE_NAME_LEN)
 _LINE: Final = re.compile(rb"^([0-9a-f]{1,16}) \S (\S{1,511})(?!\S)(?:[ \t]{1,9}\[([^\]\n]{1,55})\])?", re.M)
-_FARTHEST: Final = 1 << 16  # bytes from the last symbol of a module on, whose end nobody says
-_KNOWN: Final = 1 << 15  # places that are kept
+_FARTHEST: Final = 1 << 16  # assumed size of a module's last symbol, whose end is unknown
+_KNOWN: Final = 1 << 15  # addresses that are cached
 
 
 class Kallsyms(dict[int, CodeAddress]):
-    """Places by address; the text is asked for with the first address, and read once.
+    """Code addresses by number; the text is asked for with the first address, and read once.
 
-    An address without a symbol is a place whose text is the address, as is all where the text can't be had or has only
-    zeros (kernel.kptr_restrict).  A symbol's size is the distance to the next one, as the kernel reckons it.
+    Without a symbol the text is the address; so for all addresses if kallsyms can't be read or has only zeros
+    (kernel.kptr_restrict).  A symbol's size is the distance to the next one, as the kernel reckons it.
     """
 
     def __init__(self, text: Callable[[], bytes] | None, *, long: int = 8) -> None:
@@ -26,7 +26,7 @@ class Kallsyms(dict[int, CodeAddress]):
         self._text = text
         self._lowest = 1 << (8 * long - 1)  # the kernel's half; below it are programs
         self._starts = array("Q")
-        self._lines = array("Q")  # where each is in the text
+        self._lines = array("Q")  # the position of each in the text
         self._read_of = b""
         self._last: tuple[int, tuple[str, str]] = (-1, ("", ""))
 
@@ -40,25 +40,25 @@ class Kallsyms(dict[int, CodeAddress]):
         return found
 
     def symbol(self, address: int) -> CodeAddress | int:
-        """Return the place if it has a symbol, else the address."""
+        """Return the code address if it has a symbol, else the number."""
         place = self[address]
         return place if place.symbol else address
 
     def _read(self, text: bytes) -> None:
-        # both in one number, as so many pairs would take long to sort, and much room
+        # both in one number: pairs would take longer to sort, and more memory
         found = [int(line[1], 16) << 40 | line.start() for line in _LINE.finditer(text)]
         found.sort()
         last = self._lowest - 1
         for number in found:
             start = number >> 40
-            if start > last:  # of several symbols at one address the kernel names the first
+            if start > last:  # of several symbols at one address the kernel prints the first
                 self._starts.append(start)
                 self._lines.append(number & (1 << 40) - 1)
                 last = start
         self._read_of = text
 
     def _named(self, which: int) -> tuple[str, str]:
-        """Return a symbol and its module; one after the other for the same symbol gives the same texts."""
+        """Return a symbol and its module; repeated calls for one symbol return the same strings."""
         if self._last[0] == which:
             return self._last[1]
         line = _LINE.match(self._read_of, self._lines[which])

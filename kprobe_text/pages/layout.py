@@ -7,26 +7,26 @@ from kprobe_text.pages.bounds import ENDLESS, FIELDS, FORMAT, LOCATIONS, NAME
 from kprobe_text.text.format import Format, FormatField, parse_format
 
 Kind: TypeAlias = Literal["int", "char", "symbol", "string", "bytes"]
-"""What a field, or each element of an array, is.
+"""The kind of a field, or of an array's elements.
 
-``int``: a number, also a pointer or an enum.  ``char``: one character, which a probe prints as ``'%c'``.  ``symbol``:
+``int``: a number, pointer or enum.  ``char``: one character, which a probe prints as ``'%c'``.  ``symbol``:
 an address that a probe prints as ``%pS``.  ``string``: bytes up to the first NUL.  ``bytes``: anything else, such as a
 struct.
 """
 
 Where: TypeAlias = Literal["inline", "data_loc", "rel_loc", "rest"]
-"""Where a field's data lies.
+"""Where a field's data is.
 
-``inline``: in its place.  ``data_loc``: its place holds u32 length << 16 | offset from the record's start; ``rel_loc``:
-the same, the offset counts from the end of that u32.  ``rest``: from its offset to the record's end.
+``inline``: at its offset.  ``data_loc``: at its offset is u32 length << 16 | offset from the record's start;
+``rel_loc``: the same, but the offset counts from the end of that u32.  ``rest``: from its offset to the record's end.
 """
 
 
 class FieldLayout(NamedTuple):
     """One field of a record; offsets and sizes are in bytes.
 
-    ``item`` is the size of an element, or of the number itself.  ``elements`` is None for what isn't an array, and 0
-    for an array whose length the record says (``data_loc``, ``rel_loc``, ``rest``); a string's bytes aren't elements.
+    ``item`` is the size of an element, or of the number itself.  ``elements`` is None unless it is an array, and 0
+    for an array whose length is in the record (``data_loc``, ``rel_loc``, ``rest``); a string's bytes aren't elements.
     """
 
     name: str
@@ -40,10 +40,10 @@ class FieldLayout(NamedTuple):
 
 
 class EventLayout(NamedTuple):
-    """One event: the fields that all events have (``common_…``), and its own, in the file's order.
+    """One event: the fields that all events have (``common_…``), and its other fields, in the file's order.
 
-    ``fields`` are without those that say the probed place, which are ``address`` and, of a return probe, ``caller``.
-    ``size`` is the length that every record of it has at least; ``is_probe`` says that its fields are those of a probe.
+    ``fields`` exclude the probed ``address`` and, for a return probe, the ``caller``.  ``size`` is the least length of
+    its records; ``is_probe`` says that its fields are those of a probe.
     """
 
     name: str
@@ -65,15 +65,15 @@ _SIZES: Final = {
     4: {"int", "unsigned", "unsigned int", "u32", "s32", "__u32", "__s32", "uint32_t", "int32_t"},
     8: {"long long", "unsigned long long", "u64", "s64", "__u64", "__s64", "uint64_t", "int64_t"},
 }
-_STACKS: Final = ("kernel_stack", "user_stack")  # as many frames as there are, though their files say 8
-_NUMBERS: Final = (1, 2, 4, 8)  # the sizes that a number can have
+_STACKS: Final = ("kernel_stack", "user_stack")  # any number of frames, though their files say 8
+_NUMBERS: Final = (1, 2, 4, 8)  # sizes of numbers
 # The arguments of a probe in its print fmt, with the first conversion of an array.
 _SHOWN: Final = re.compile(r" (\w+)=\{?(\\\"%s\\\"|'%c'|%pS|(?:0x)?%\w+)")
 _PROBE: Final = re.compile(r'"(?:\(%lx| \w+=|")')
 
 
 def _item_size(declared: str, long: int) -> int | None:
-    """Give the size of a C type; None where the name doesn't say it."""
+    """Return the size of a C type; None where the name doesn't tell."""
     if declared.endswith("*") or declared in ("long", "unsigned long"):
         return long
     return next((size for size, names in _SIZES.items() if declared in names), None)
@@ -105,7 +105,7 @@ def _field(event: str, field: FormatField, shown: dict[str, str], long: int) -> 
     size = _item_size(words, long)
     length = field.length or ""  # `char buf` of no size is `char buf[]`, up to 4.14
     if length.isdigit() and int(length) and field.size % int(length) == 0 and field.size:
-        size = field.size // int(length)  # what the file says beats what the name of the type does
+        size = field.size // int(length)  # the file's size takes precedence over the type's name
     if size not in _NUMBERS or field.size % size:
         return FieldLayout(field.name, field.offset, field.size, "bytes", False, 1, field.size, where)
     elements = 0 if where == "rest" else field.size // size
@@ -113,7 +113,7 @@ def _field(event: str, field: FormatField, shown: dict[str, str], long: int) -> 
 
 
 def _check(found: Format) -> None:
-    """Raise ValueError if a format asks for more than an event can have."""
+    """Raise ValueError if a format has more than an event can have."""
     if len(found.fields) > FIELDS:
         raise ValueError(f"its format has {len(found.fields)} fields, more than {FIELDS}")
     longest = max((found.name, *(field.name for field in found.fields)), key=len)
@@ -136,7 +136,7 @@ def _printed(spec: str) -> Kind:
 
 
 def event_layout(text: str | bytes, *, long: int = 8) -> EventLayout:
-    """Read a format file; ``long`` is the size of the kernel's long and of its pointers, which no format file says.
+    """Read a format file; ``long`` is the size of the kernel's long and pointers, which format files don't tell.
 
     Raises ValueError if it isn't a format file, or one beyond `kprobe_text.pages.bounds`.  Layouts of 3.2 to 7.3
     (fixtures/text/*/*.formats) are understood, and those of static events; a field that isn't a number, a string or an

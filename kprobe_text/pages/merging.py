@@ -12,13 +12,13 @@ _TIME: Final = itemgetter(0)
 
 
 def merged(cpus: list[Iterator[list[Stamped]]]) -> Iterator[Record]:
-    """Merge what each CPU's iterator gives, part by part; of records of one time the first CPU's come first.
+    """Merge the parts that each CPU's iterator yields; of records with the same time, the first CPU's come first.
 
     One part of each CPU is held.
     """
     parts = _Waiting(cpus)
     while parts.lasts:
-        # all that comes later, on any CPU, is later than this
+        # all records still to come, on any CPU, are later than this
         bound = parts.lasts[0][0]
         ready: list[Stamped] = []
         for cpu in parts.begun(bound):
@@ -29,13 +29,13 @@ def merged(cpus: list[Iterator[list[Stamped]]]) -> Iterator[Record]:
 
 
 class _Waiting:
-    """The part of each CPU that is held; `firsts` and `lasts` are heaps of times with their CPUs."""
+    """The part held for each CPU; `firsts` and `lasts` are heaps of times with their CPUs."""
 
     def __init__(self, cpus: list[Iterator[list[Stamped]]]) -> None:
         self._cpus = cpus
         self._held: list[list[Stamped]] = [[] for _ in cpus]
-        self._given = [0] * len(cpus)  # so many records of the part
-        self.firsts: list[tuple[int, int]] = []  # of the records that weren't given
+        self._given = [0] * len(cpus)  # the number of records in the part
+        self.firsts: list[tuple[int, int]] = []  # of the records not yet returned
         self.lasts: list[tuple[int, int]] = []
         for cpu in range(len(cpus)):
             self._load(cpu)
@@ -56,9 +56,9 @@ class _Waiting:
         return sorted(found)
 
     def until(self, bound: int, cpu: int) -> list[Stamped]:
-        """Give a CPU's records up to a time, all of a part that ends then."""
+        """Return a CPU's records up to a time, the whole part if it ends by then."""
         part, given = self._held[cpu], self._given[cpu]
-        if not part:  # it was given before, as its times were out of order
+        if not part:  # returned before, as its times were out of order
             return part
         if part[-1][0] == bound:
             self._load(cpu)
@@ -72,9 +72,9 @@ class _Waiting:
 
 
 class Holding:
-    """Records of several CPUs as they come: what a CPU may still have something before is held back.
+    """Records of several CPUs as they come: a record is held back while a CPU may still have an earlier one.
 
-    A round is one look at every CPU.  What was seen in an earlier round is older than all that comes after this one.
+    A round reads every CPU once.  Records of an earlier round are older than all that follow this one.
     """
 
     def __init__(self, cpus: int) -> None:
@@ -83,9 +83,9 @@ class Holding:
         self._cpus = cpus
 
     def round(self, came: list[list[Stamped]], undrained: list[int]) -> list[Record]:
-        """Take what each CPU gave in this round, in the order of CPUs, and return what no other record can precede.
+        """Take each CPU's records of this round, in the order of CPUs; return those that no other record can precede.
 
-        ``undrained`` has the last time of each CPU that has more.  A round in which nothing came releases everything.
+        ``undrained`` has the last time of each CPU that has more.  A round without records releases everything.
         """
         before = self._seen
         for page in came:
@@ -99,8 +99,8 @@ class Holding:
             self._held = [item for item in self._held if item[0] > bound]
         return self._in_order(ready)
 
-    def rest(self) -> list[Record]:
-        """Return what is still held: no other round comes."""
+    def remaining(self) -> list[Record]:
+        """Return what is still held, after the last round."""
         ready, self._held = self._held, []
         return self._in_order(ready)
 

@@ -1,7 +1,7 @@
 """A page of the ring buffer -> records.
 
-The layout of a page is what events/header_page and events/header_event say; how its events follow each other is that of
-include/linux/ring_buffer.h (enum ring_buffer_type), the same from 2.6.30 to 7.3, but that time stamps came with 4.17.
+events/header_page and events/header_event describe the layout of a page.  The encoding of its events is that of
+include/linux/ring_buffer.h (enum ring_buffer_type): the same from 2.6.30 to 7.3, but for time stamps, new in 4.17.
 """
 
 import struct
@@ -26,14 +26,14 @@ _MISSED: Final = 1 << 31
 _STORED: Final = 1 << 30
 _LENGTH: Final = (1 << 27) - 1
 _PADDING, _EXTEND = 29, 30
-_RECORD: Final = 16  # bytes of a short one
-_TOP: Final = 31 << 59  # the bits of a time that an absolute time stamp doesn't have
+_RECORD: Final = 16  # bytes of a short event's header
+_TOP: Final = 31 << 59  # the bits of a time that an absolute time stamp lacks
 
 _new = tuple.__new__
 
 
 class _Position(NamedTuple):
-    """Where a page is read: the byte and the time of the next event, and the first byte that no record has yet."""
+    """The position in a page: the next event's byte and time, and the first byte that belongs to no record yet."""
 
     at: int
     stamp: int
@@ -43,9 +43,9 @@ class _Position(NamedTuple):
 class Pages:
     """Reads the pages of one buffer.
 
-    The ``raw`` of a page's records, joined, is the page: what stands before an event belongs to it, what follows the
-    last to that one, and a page without events is a `Header`.  Nothing is raised: what can't be an event, and all after
-    it, is `Unparsed`, and ``problems`` has a sentence on it with the place.
+    The ``raw`` of a page's records, joined, is the page: bytes before an event belong to it, bytes after the last one
+    to that, and a page without events is a `Header`.  Nothing is raised: what can't be an event, and all after it, is
+    `Unparsed`, and ``problems`` has a sentence on it with the position.
 
     ``tasks`` and ``tgids`` can be changed from page to page.
     """
@@ -79,11 +79,11 @@ class Pages:
         self._type: int | None = None
 
     def read(self, page: bytes, cpu: int, *, offset: int = 0) -> list[Stamped]:
-        """Return a page's records in its order; ``offset`` is where it begins in its file, for what is said of it."""
+        """Return a page's records in its order; ``offset`` is where it begins in its file, for messages."""
         return next(self.parts(page, cpu, offset=offset))
 
     def parts(self, page: bytes, cpu: int, *, offset: int = 0, most: int = sys.maxsize) -> Iterator[list[Stamped]]:
-        """Yield the same, so many records at a time; at least once."""
+        """Yield a page's records in parts, at least once."""
         header = self.header
         if len(page) <= header.data:
             yield [(0, self._broken(page, cpu, offset, f"a page breaks off after {len(page)} bytes"))]
@@ -118,7 +118,7 @@ class Pages:
             found.append((found[-1][0] if found else stamp, rest))
         elif first < len(page):
             if first and isinstance(found[-1][1], Event):
-                # what fills the page belongs to its last event
+                # the page's padding belongs to its last event
                 stamp, last = found[-1]
                 found[-1] = (stamp, last._replace(raw=last.raw + page[first:]))
             else:
@@ -162,7 +162,7 @@ class Pages:
                 return _Position(at, stamp, first), words
             at = end
             if kind == _PADDING:
-                # a discarded event; where its own time was 0 the kernel has put 1, which doesn't count
+                # a discarded event; where its time was 0 the kernel wrote 1, which doesn't count
                 stamp += delta if delta != 1 else 0
                 continue
             stamp += delta
@@ -170,7 +170,7 @@ class Pages:
             try:
                 if known is None or known.special:
                     raise BrokenRecord
-                flag, depth, pid, address, caller, fields = known.reader.whole(page, begin, end)
+                flag, depth, pid, address, caller, fields = known.reader.complete(page, begin, end)
             except BrokenRecord:
                 found.append((stamp, self._other(known, page, (begin, end), cpu, stamp, page[first:end])))
                 first = end
@@ -179,7 +179,7 @@ class Pages:
             flags, timestamp = columns[flag << 8 | depth], stamp
             address = None if address is None else places[address]
             caller = None if caller is None else places[caller]
-            # what Event(…) does, at less than half the cost; a test holds that these are its fields, in their order
+            # like Event(…) at less than half the cost; a test checks that these are its fields, in their order
             record: Record = _new(
                 Event,
                 (
@@ -195,7 +195,7 @@ class Pages:
     def _other(
         self, known: Known | None, page: bytes, bounds: tuple[int, int], cpu: int, stamp: int, raw: bytes
     ) -> Record:
-        """Return the record of what isn't a whole hit of an event: a special one, a part, or one without a format."""
+        """Return the record of anything but a complete hit: a special event, a part, or an event without a format."""
         begin, end = bounds
         reader = self.events.common() if known is None else known.reader
         if reader is None:
@@ -208,8 +208,8 @@ class Pages:
                 return Unparsed(raw)
             return Unnamed(*context, self._short(page, begin + self._type_offset())[0], *after)
         if known.special:
-            rest = page[begin + known.reader.layout.size : end]
-            record = special(known, context, fields, rest, self.places, after)
+            tail = page[begin + known.reader.layout.size : end]
+            record = special(known, context, fields, tail, self.places, after)
             if record is not None:
                 return record
         is_whole = bool(known.special) and len(fields) == len(known.reader.layout.fields)
@@ -234,9 +234,9 @@ class Pages:
 
 
 def _later(before: int, kind: int, stamp: int) -> int:
-    """Return the time after a time extend, or an absolute time stamp.
+    """Return the time after a time extend or an absolute time stamp.
 
-    The latter has 59 bits, the rest is that of the time before it (ring_buffer.c: rb_fix_abs_ts).
+    The latter has 59 bits; the upper ones are those of the time before it (ring_buffer.c: rb_fix_abs_ts).
     """
     if kind == _EXTEND:
         return before + stamp

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MISSING = "needs {}, which isn't installed: pip install 'kprobe-sim[bulk]', or use --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
-PROBLEMS = 20  # of a trace.dat that are told
+PROBLEMS = 20  # reported for a trace.dat
 MUCH = 1 << 23  # bytes of text that other processes help to read
-HELD = 1 << 21  # bytes of tables that wait to be written then: each process has memory of its own, too
-PACKED = 8  # so many times as long is packed text, about
+HELD = 1 << 21  # bytes of tables that wait to be written then: each process has its own memory, too
+PACKED = 8  # the length of packed text once unpacked, as a rough factor
 
 
 def write(
@@ -30,7 +30,7 @@ def write(
 ) -> int:
     """Read files into a directory and return the exit status."""
     try:
-        # pyarrow asks for this when it is loaded; its own pool keeps 35 MiB more of a million lines
+        # pyarrow reads this on import; its own pool keeps 35 MiB more for a million lines
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         from kprobe_text.columns import NotEmpty, Store, Writer
     except ImportError as error:
@@ -38,7 +38,7 @@ def write(
         return USAGE_ERROR
     try:
         jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
-        # two processors are busy with the reading and the writing of one process already
+        # reading and writing in one process keep two processors busy already
         much = jobs > 2 and sum(os.path.getsize(file) * _times(file) for file in files if os.path.isfile(file)) >= MUCH
         store = Store(directory, form, HELD if much else None)
     except NotEmpty as error:
@@ -54,7 +54,7 @@ def write(
     try:
         status = _read(files, crew, writer, meter, signals)
         names = writer.close()
-    except OSError as error:  # of the store: those of the files are told where they are read
+    except OSError as error:  # an error of the store: those of the files are reported where they are read
         writer.abandon()
         say(f"ERROR: {directory}: {error.strerror or error}: nothing is written; make room, or name another directory")
         return FAILED
@@ -71,7 +71,7 @@ def write(
 
 
 class _Crew:
-    """Makes what reads text: where there is much of it in files, with two other processes, which are forked here."""
+    """Makes the readers of text; where files hold much of it, with the help of two forked processes."""
 
     def __init__(self, schema: Schema, count: int) -> None:
         self._schema = schema
@@ -88,7 +88,7 @@ class _Crew:
         return Reading(self._schema.formats, self._schema.definitions, file=file, compiled=compiled)
 
     def tables(self, file: str, pieces: Iterator[bytes]) -> Iterator[Any]:
-        """Yield the tables of a file."""
+        """Yield a file's tables."""
         if not self._readers:
             yield from self._reading(file).tables(pieces)
             return
@@ -103,12 +103,12 @@ class _Crew:
 
 
 def _times(file: str) -> int:
-    """Say how many times as long a file's text is, about; 0 if it isn't text."""
+    """Return roughly how many times as long as the file its text is; 0 if it isn't text."""
     try:
         with open(file, "rb") as source:
             first = source.read(len(TRACE_DAT))
     except OSError:
-        return 0  # it is told where it is read
+        return 0  # reported where the file is read
     if first == TRACE_DAT:
         return 0
     return PACKED if first.startswith((GZIP, ZSTD)) else 1
@@ -162,7 +162,7 @@ def _of_dat(data: FileBytes, file: str, meter: Meter, signals: Signals, problems
 
 
 def _pieces(source: Source, file: str, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
-    """Yield the text of a file as far as it can be read; `problems` gets why that isn't all of it."""
+    """Yield the text of a file as far as it can be read; `problems` receives why it isn't complete."""
     try:
         for piece in source.pieces():
             meter.add(source.took)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kprobe_text.text import Record
 
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
-COLUMNAR = ("parquet", "arrow")  # as kprobe_text.columns has them, which isn't imported unless it is needed
+COLUMNAR = ("parquet", "arrow")  # copied from kprobe_text.columns, which is imported only when needed
 
 SWITCHES = ("--summary", "--latency", "--stacks")
 VALUED: dict[str, tuple[str, ...]] = {"--perfetto": (), "--hist": (), "--count": ()}
@@ -57,7 +57,7 @@ Exit status: 0 everything was read, understood or not; 1 a file can't be read or
 
 
 class _Asked:
-    """What the command line asks for."""
+    """A request from the command line."""
 
     def __init__(self) -> None:
         self.format = "text"

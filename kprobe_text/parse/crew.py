@@ -1,4 +1,4 @@
-"""Worker processes that read parts of a text: forked, so that what is loaded is in memory once."""
+"""Worker processes that read parts of a text: forked, so that they share the memory of loaded code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kprobe_text.text.parser import State
 ArgumentNames = Mapping[str, tuple[str, ...]]
 
 _LENGTH: Final = 8
-# values of all kinds, so that all is loaded that reads them
+# values of all kinds, to load all the code that reads them
 _LINES: Final = b"""\
              cat-1       [000] .....     1.000000: e: (f+0x0/0x10) a=1 b=-1 c="x" d=0x1f e={1,2} g=f+0x1/0x2 h=(fault)
              cat-1       [000] .....     1.000001: r: (f+0x1/0x10 <- f) a=1 k={"x","y"}
@@ -26,34 +26,34 @@ _LINES: Final = b"""\
 
 
 class Part(NamedTuple):
-    """A part of a file's text, and what is believed to have been learned of the text before it."""
+    """A part of a file's text, and the expected state after the text before it."""
 
     file: str
-    is_new: bool  # nothing that the reader knows of the file before counts
+    is_new: bool  # forget what the reader knows of the file
     text: bytes
     offset: int
     state: State
 
 
-class Said(NamedTuple):
-    """What a part was read as, and the state after it; None if it doesn't end with a record."""
+class PartResult(NamedTuple):
+    """The tables of a part, and the state after it; None if it doesn't end with a record."""
 
     tables: dict[str, Any]
     known: ArgumentNames
     state: State | None
-    reach: int  # how far in the file its strings may go on
+    reach: int  # how far into the file its strings may reach
 
 
 class Ended(Exception):
-    """A process has ended, such as for want of memory."""
+    """A process has ended, for lack of memory for example."""
 
 
 def readers(reading: Callable[[str], Reading], count: int) -> list[PartReader]:
-    """Start readers, before this process has threads; what is compiled is loaded first, for all of them."""
+    """Start readers, before this process has threads; load compiled code first, for all of them."""
     for _ in reading("").tables([_LINES * 64]):
         pass
     gc.collect()
-    gc.freeze()  # what all of them have isn't looked at any more, which would make copies of it
+    gc.freeze()  # the collector ignores what they share: visiting it would copy it
     found: list[PartReader] = []
     for _ in range(count):
         found.append(PartReader(reading, found))
@@ -61,7 +61,7 @@ def readers(reading: Callable[[str], Reading], count: int) -> list[PartReader]:
 
 
 class PartReader:
-    """A process of its own that reads the parts which it is given, one after the other."""
+    """A separate process that reads the parts it is given, one after the other."""
 
     def __init__(self, reading: Callable[[str], Reading], others: Iterable[PartReader] = ()) -> None:
         down, up = os.pipe(), os.pipe()
@@ -72,7 +72,7 @@ class PartReader:
                 os.close(up[0])
                 for other in others:
                     other.forget()
-                # the one that forked it says when it is over, by closing the pipe
+                # its parent ends it by closing the pipe
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 _serve(reading, down[0], up[1])
@@ -89,13 +89,13 @@ class PartReader:
         except BrokenPipeError:
             raise Ended from None
 
-    def take(self) -> Said:
-        """Wait for what the part that was given before was read as; raise `Ended`."""
+    def take(self) -> PartResult:
+        """Wait for the tables of the part given before; raise `Ended`."""
         data = _received(self._from)
         if data is None:
             raise Ended
         tables, *rest = pickle.loads(data)
-        return Said({name: from_bytes(body) for name, body in tables.items()}, *rest)
+        return PartResult({name: from_bytes(body) for name, body in tables.items()}, *rest)
 
     def forget(self) -> None:
         """Close the pipes."""

@@ -1,4 +1,4 @@
-"""`kprobe parse --summary`, `--latency`, `--perfetto` …: results from all records, instead of each record."""
+"""`kprobe parse --summary`, `--latency`, `--perfetto` …: results of all records instead of the records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DONE, FAILED = 0, 1
 def show(files: list[str], figure: Figure, schema: Schema, output: Output, *, as_json: bool, tells: bool) -> int:
     """Show a figure of the records of files, as lines of text or as an object a line; return the exit status.
 
-    `tells`: what isn't sure is said on stderr, as the figure doesn't say it.
+    `tells`: report what is uncertain on stderr, where the figure doesn't show it.
     """
     counts = Counts()
 
@@ -71,7 +71,7 @@ def perfetto(files: list[str], trace: str, schema: Schema) -> int:
 def _read(
     files: list[str], schema: Schema, add: Callable[[Record], None], end: Callable[[], None]
 ) -> tuple[int, Signalled | None]:
-    """Read all files, or as much as there is when a signal comes: Ctrl-C ends a trace_pipe, which has no end."""
+    """Read all files, or up to a signal: a trace_pipe has no end, so Ctrl-C ends it."""
     status = DONE
 
     def show(records: list[Record]) -> None:

@@ -1,8 +1,8 @@
 """Trace text -> tables, read in parts by several processes; the result is the same as that of `Reading` alone.
 
-A part ends behind a probe's line without a string, which is a record whatever follows.  Each part is read with what is
-believed to have been learned of the text before it: if the part before has said otherwise in the end, or hasn't ended
-with a record, all that was read ahead is read again here.
+A part ends after a probe's line without a string, which is a record whatever follows.  Each part is read with what
+the text before it is expected to teach: if the part before teaches something else, or doesn't end with a record, all
+that was read ahead is read again here.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Final
 from kprobe_text.columns.merge import forgeable_before
 from kprobe_text.columns.reading import WINDOW, Reading
 from kprobe_text.columns.rows import ARGUMENTS, EVENTS
-from kprobe_text.parse.crew import ArgumentNames, Ended, Part, PartReader, Said
+from kprobe_text.parse.crew import ArgumentNames, Ended, Part, PartReader, PartResult
 from kprobe_text.text.parser import State
 
 _END: Final = re.compile(rb"\n[^\n\"]{16}-\d[^\n\"]{8,80}\.\d{6}: \w+: \([^()\n\"]+\)[^\n\"]*\n")
-_LOOK: Final = 1 << 13  # so much of a text's end is searched for such a line first
-# so much text is given away at once, as there is memory for it in each process: what a part costs beside its lines,
-# arrays of each column that are made, sent and joined, is twice as much as they cost in parts of a fifth of that
+_LOOK: Final = 1 << 13  # bytes at a text's end that are searched for such a line first
+# Bytes given away at once, as each process has memory for them.  The fixed cost of a part (making, sending and joining
+# the arrays of each column) would be twice as high in parts of a fifth of this size.
 PART: Final = 5 * (WINDOW >> 2)
-_LONGEST: Final = 4 * WINDOW  # a part isn't longer
+_LONGEST: Final = 4 * WINDOW  # no part is longer
 
 
 class SharedReading:
-    """Reads the text of one file with the readers' help; `reading` makes what reads a file of that name."""
+    """Reads the text of one file with the readers' help; `reading` makes a `Reading` for a file's name."""
 
     def __init__(self, reading: Callable[[str], Reading], readers: Sequence[PartReader], file: str) -> None:
         self._reading = reading(file)
@@ -37,14 +37,14 @@ class SharedReading:
         self._free = list(readers)
         self._waiting: deque[tuple[PartReader, Part]] = deque()
         self._known_to: set[PartReader] = set()
-        # what is true where the parts begin that aren't settled; None if the text there is read here
+        # the state where the unsettled parts begin; None if the text there is read here
         self._state: State | None = None
         self._offset = 0
         self._known: ArgumentNames = {}
-        self._reach = 0  # how far in the file the strings of what is settled may go on
+        self._reach = 0  # how far into the file the strings of settled text may reach
 
     def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield tables by name, in the order of the text: the rows of each go on from those before."""
+        """Yield tables by name, in the order of the text: the rows of each continue those before."""
         held: list[bytes] = []
         size = 0
         problem: Exception | None = None
@@ -69,7 +69,7 @@ class SharedReading:
             raise problem
 
     def _taken(self, text: bytes) -> Generator[dict[str, Any], None, int]:
-        """Give a part away, or read it here; return how much of the text that is."""
+        """Give a part away, or read it here; return its length."""
         cut = _cut(text) if self._readers else 0
         if self._waiting and len(self._waiting) == len(self._readers):
             yield from self._settled()
@@ -78,7 +78,7 @@ class SharedReading:
             reader = self._free.pop()
             part = Part(self._file, reader not in self._known_to, text[:cut], offset, self._state)
             self._known_to.add(reader)
-            with suppress(Ended):  # it is told where its answer is taken
+            with suppress(Ended):  # `_settled` handles it, when it takes the result
                 reader.give(part)
             self._waiting.append((reader, part))
             return cut
@@ -94,7 +94,7 @@ class SharedReading:
         return cut or len(text)
 
     def _settled(self) -> Iterator[dict[str, Any]]:
-        """Yield what the part that was given away first was read as; if that isn't so, read it and all others here."""
+        """Yield the tables of the part given away first; if its state was wrong, read it and all others here."""
         reader, part = self._waiting.popleft()
         said = self._answer(reader)
         known = {} if said is None else _together(self._known, said.known)
@@ -113,12 +113,12 @@ class SharedReading:
             yield self._reading.read(text)
 
     def _here(self) -> None:
-        """Let what comes next be read here."""
+        """Read here what comes next."""
         if self._state is not None:
             self._reading.resume(self._state, self._offset, self._known, self._reach)
         self._state = None
 
-    def _answer(self, reader: PartReader) -> Said | None:
+    def _answer(self, reader: PartReader) -> PartResult | None:
         try:
             said = reader.take()
         except Ended:
@@ -128,14 +128,14 @@ class SharedReading:
         return said
 
     def _forget(self) -> None:
-        """Take what was given away, as if it hadn't been."""
+        """Take back the parts given away."""
         while self._waiting:
             self._answer(self._waiting.popleft()[0])
         self._known_to.clear()
 
 
 def _cut(text: bytes) -> int:
-    """Say where the last line ends that is a record whatever follows; 0 if there is none."""
+    """Return where the last line ends that is a record whatever follows; 0 if there is none."""
     for start in (max(0, len(text) - _LOOK), 0):
         end = 0
         at = start

@@ -14,9 +14,9 @@ from kprobe_text.text import BufferStarted, Event, Lost, Marker, RawMarker, Reco
 BEGIN, END, INSTANT = 1, 2, 3  # TrackEvent.Type
 CLEARED = 1  # TracePacket.SequenceFlags: nothing refers to packets before
 SEQUENCE = 1
-# How many tracks are remembered; a task whose track was forgotten is described once more, as the same track.
+# Tracks that are remembered; a task whose track was forgotten is described again, as the same track.
 TRACKS = 8192
-SHOWN = 1000  # nanoseconds: finer, text shows no time
+SHOWN = 1000  # nanoseconds: the resolution of time in text
 CPU_TRACK, IDLE_TRACK, THREAD_TRACK = 1, 2, 3
 
 
@@ -42,15 +42,15 @@ def block(field: int, data: bytes) -> bytes:
 
 
 def words(field: int, text: str) -> bytes:
-    """Write a field that holds text, which is to be UTF-8 without a NUL, as that ends it: other bytes are replaced."""
+    """Write a field that holds text: UTF-8 without a NUL, which would end it; other bytes are replaced."""
     return block(field, text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "␀").encode())
 
 
 class Perfetto:
     """Writes records as slices (calls: an entry and its return) and instants (all else), a track for each task.
 
-    Several events of a task within the microsecond that text shows get times a nanosecond apart, in their order. What
-    CPUs lost is on a track of each CPU.
+    Several events of a task within the microsecond that text shows get times a nanosecond apart, in their order. Each
+    CPU's lost events are on a track of that CPU.
     """
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
@@ -65,7 +65,7 @@ class Perfetto:
         """Write a record, or keep an entry until its return is there."""
         if isinstance(record, Event):
             self._now = max(self._now, record.timestamp)
-            # its time among those of its task is settled by its place in the text, not by when it is written
+            # among its task's events, its position in the text decides its time, not when it is written
             record = record._replace(timestamp=self._time(record))
             for entry, leave in self._pairs.take(record):
                 self._call(entry, leave)
@@ -86,7 +86,7 @@ class Perfetto:
 
     def end(self) -> None:
         """Note that a trace is over: write the entries that have no return."""
-        for entry in self._pairs.rest():
+        for entry in self._pairs.unreturned():
             self._call(entry, None)
 
     def _call(self, entry: Event | None, leave: Event | None) -> None:
@@ -97,7 +97,7 @@ class Perfetto:
         track = self._task(entry)
         name = "" if leave.address is None else leave.address.symbol or leave.address.text
         self._event(BEGIN, track, entry.timestamp, name, _said(entry))
-        # both ends of a slice share one set of keys, so that what the return says has a key of its own
+        # both ends of a slice share one set of keys, so the return's values need their own keys
         self._event(END, track, leave.timestamp, "", {"return": _said(leave)})
 
     def _time(self, record: Event | StackTrace | Marker | RawMarker) -> int:
@@ -143,12 +143,12 @@ class Perfetto:
 
 
 def _track(record: Event | StackTrace | Marker | RawMarker) -> int:
-    """Give a task's track; each CPU has an idle task, and all of them pid 0."""
+    """Return a task's track; each CPU has an idle task, all with pid 0."""
     return record.cpu << 2 | IDLE_TRACK if record.pid == 0 else record.pid << 2 | THREAD_TRACK
 
 
 def _said(event: Event) -> dict[str, object]:
-    """Give what an event says but its time and task; an argument may be called as what each event says."""
+    """Return an event's annotations, except time and task; an argument may share the name of a common one."""
     said: dict[str, object] = {name: value(read) for name, read in event.fields.items()}
     own: dict[str, object] = {"cpu": event.cpu, "event": event.name}
     if event.caller is not None:
@@ -164,7 +164,7 @@ def _said(event: Event) -> dict[str, object]:
 
 
 def _shown(read: object) -> bytes:
-    """Write a value as a DebugAnnotation has it."""
+    """Write a value as in a DebugAnnotation."""
     if isinstance(read, int):
         return number(4 if -(1 << 63) <= read < 1 << 63 else 3, read)
     if isinstance(read, dict) and read:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from kprobe_text.parse.schema import Schema
     from kprobe_text.text import Record
 
-AT_ONCE = 1000  # records of a trace.dat that are shown together
+AT_ONCE = 1000  # records of a trace.dat that are printed together
 MUCH = 1 << 16  # bytes of them
-PROBLEMS = 20  # of a trace.dat that are told
+PROBLEMS = 20  # reported for a trace.dat
 
 
 def read(file: str, schema: Schema, show: Callable[[list[Record]], object]) -> None:
-    """Hand over the records of a file, "-" for standard input, as they come.  Raise `OSError` and `NotText`."""
+    """Pass on the records of a file, "-" for standard input, as they come.  Raise `OSError` and `NotText`."""
     source = Source(file)
     try:
         if (data := source.trace_dat()) is not None:
@@ -38,7 +38,7 @@ def read(file: str, schema: Schema, show: Callable[[list[Record]], object]) -> N
 
 
 def _is_settled(source: Source, schema: Schema) -> bool:
-    """Say whether a file has as many records as its header says, so that none is forged: it is read twice for that."""
+    """Return whether a file has as many records as its header says, so that none is forged: it is read twice."""
     if source.is_live or (entries := stated(source.opening())) is None:
         return False
     parser, count = Parser(schema.formats, definitions=schema.definitions, settled=True), Count()
@@ -49,7 +49,7 @@ def _is_settled(source: Source, schema: Schema) -> bool:
                 return False
         count.add(parser.close())
     except (OSError, NotText):
-        return False  # which will be told where it is
+        return False  # the second reading will report it
     finally:
         source.rewind()
     return count.settles(entries)

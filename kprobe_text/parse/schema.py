@@ -15,7 +15,7 @@ _DEFINITION = re.compile(r"[prftse]\d*(?::\S+)?\s+\S")
 
 
 LARGEST = 1 << 25  # characters of all files; the formats of a kernel's events have an eighth
-DEEPEST = 8  # directories within each other; an instance's events are five below tracefs
+DEEPEST = 8  # nested directories; an instance's events are five below tracefs
 
 
 class BadSchema(Exception):
@@ -25,8 +25,8 @@ class BadSchema(Exception):
 class Schema:
     """The formats and definitions in files and directories.  Raise `OSError` and `BadSchema`.
 
-    An event whose name two groups have, with different formats, has none: which is meant isn't in a trace.  Of several
-    formats in a file or a directory those that aren't formats are left out; `problems` has a sentence on each.
+    An event's name that two groups have with different formats is left out: a trace doesn't say which is meant.  Texts
+    in a file or a directory that aren't formats are left out; `problems` has a sentence on each.
     """
 
     def __init__(self, paths: list[str]) -> None:
@@ -59,7 +59,7 @@ class Schema:
             raise BadSchema(problems[0] if len(problems) == 1 else f"{path} has no format file that can be read")
 
     def _file(self, path: str, *, is_format: bool = False) -> None:
-        # one in a directory that isn't a file, such as a pipe, might wait for ever
+        # in a directory, what isn't a file (a pipe) might block for ever
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if is_format else 0))
         with open(descriptor, encoding="utf-8", errors="surrogateescape") as file:
             if is_format and not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -99,7 +99,7 @@ class Schema:
 
 
 def _directories(path: str) -> Iterator[str]:
-    """Yield the directories below one, and itself, that have a file called format."""
+    """Yield a directory and those below it that have a file called format."""
     for directory, below, files in os.walk(path):
         if "format" in files:
             yield directory

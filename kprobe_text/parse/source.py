@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 PIECE = 1 << 16  # bytes that are read at once, at most
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
-STEP = 4096  # bytes that are unpacked at once: zstd can make a thousand times as many of them
+STEP = 4096  # bytes that are unpacked at once: zstd can turn them into a thousand times as many
 TRACE_DAT = b"\x17\x08\x44tracing"
 UTF_16 = (b"\xff\xfe#\0", b"\xff\xfe \0", b"\xfe\xff\0#", b"\xfe\xff\0 ")  # either order, before # or a blank
-OTHERS = {  # what isn't text -> what to do with it
+OTHERS = {  # files that aren't text -> what to do with them
     b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
     **dict.fromkeys(UTF_16, "is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | kprobe parse"),
@@ -38,7 +38,7 @@ class NotText(Exception):
 class Source:
     """A file to read; `name` is "-" for standard input.  Raise `OSError` if it can't be opened.
 
-    `is_live` if it is a pipe or the like, where a read returns what has been written until then.
+    `is_live` if it is a pipe or the like, where a read returns what has been written so far.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,8 +51,8 @@ class Source:
         self._start = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._first: bytes | None = None
-        self._ahead: Iterator[bytes] | None = None  # the text, of which a part was looked at
-        self._copy: IO[bytes] | None = None  # of what isn't there to be read in any order
+        self._ahead: Iterator[bytes] | None = None  # text that was examined in part
+        self._copy: IO[bytes] | None = None  # copies of what can't be read in any order
         if name == "-" and not self.is_live:
             self._start = os.lseek(self._descriptor, 0, os.SEEK_CUR)
 
@@ -62,7 +62,7 @@ class Source:
         self._first, self._ahead, self._took = None, None, 0
 
     def opening(self) -> bytes:
-        """Return the beginning of the text, unpacked, of a file that isn't live; b"" if it can't be read."""
+        """Return the beginning of the unpacked text of a file that isn't live; b"" if it can't be read."""
         try:
             return next(self.pieces(), b"")
         except (OSError, NotText):
@@ -72,7 +72,7 @@ class Source:
 
     @property
     def took(self) -> int:
-        """How many bytes were read of the file since this was asked last."""
+        """Return the number of bytes read since the last call."""
         took, self._took = self._took, 0
         return took
 
@@ -92,7 +92,7 @@ class Source:
     def trace_dat(self) -> FileBytes | None:
         """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError`, `NotText`.
 
-        They can be read until this is closed.  Those of a pipe, and what was packed, are in a file for that time.
+        They can be read until this is closed.  Those of a pipe, or packed ones, are in a temporary file until then.
         """
         first = self._opening()
         if first.startswith((GZIP, ZSTD)):
@@ -149,7 +149,7 @@ class Source:
         return self._first
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the text as it comes; raise `NotText`, also where packed text breaks off, and `OSError`."""
+        """Yield the text as it comes; raise `OSError`, and `NotText`, also where packed text breaks off."""
         return self._pieces() if self._ahead is None else self._ahead
 
     def _pieces(self) -> Iterator[bytes]:

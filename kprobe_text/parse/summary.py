@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     K = TypeVar("K")
 
-# How many rows of each kind are kept; what comes when they are full is counted in one row, OTHERS.
+# Rows of each kind; once they are full, new keys are counted in one row, OTHERS.
 ROWS = 1024
 OTHERS = "(others)"
 
@@ -55,21 +55,21 @@ class Summary:
             self._last = max(self._last, record.timestamp)
 
     def end(self) -> None:
-        """Note that a trace is over: another has a time of its own, and other tasks."""
+        """End a trace: another one has its own time and other tasks."""
         self._latencies.end()
         self._time += 0 if self._first is None else self._last - self._first
         self._first, self._last = None, 0
 
     def objects(self) -> list[dict[str, object]]:
-        """Give the calls as JSON has them; the rest of a sum is for reading."""
+        """Return the calls as JSON; the other parts of a summary are text only."""
         return self._latencies.objects()
 
     def notes(self) -> list[str]:
-        """Return nothing: what isn't sure stands in the text."""
+        """Return nothing: the text shows what is uncertain."""
         return []
 
     def text(self, width: int | None) -> str:
-        """Show the sum, with bars if a terminal's `width` is given."""
+        """Return the summary, with bars if a terminal's `width` is given."""
         seconds = self._time / 10**9
         lines = [f"{self._events} events in {seconds:.6f} s" + (f"; {said}" if (said := self._counts.words()) else "")]
         lines += ["", f"{'COUNT':>10} {'PER SECOND':>12}  EVENT, TASK"]
@@ -87,7 +87,7 @@ def _numbers(numbers: Histogram) -> str:
 
 
 def _row(table: dict[K, Histogram], key: K, others: K) -> Histogram:
-    """Give the row of a key, or that of all the others once the table is full."""
+    """Return the row of a key, or the row for all others once the table is full."""
     if key not in table:
         if len(table) >= ROWS:
             key = others

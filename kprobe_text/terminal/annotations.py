@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def annotation(level: str, message: str, place: Mapping[str, object]) -> str:
-    """Return the line of one: "error", "warning" or "notice"; `place` may have file, line, col and title."""
-    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in place.items())
+def annotation(level: str, message: str, location: Mapping[str, object]) -> str:
+    """Return the line of one: "error", "warning" or "notice"; `location` may have file, line, col and title."""
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in location.items())
     return f"::{level}{' ' * bool(properties)}{properties}::{_escaped(message)}\n"
 
 

@@ -11,17 +11,17 @@ HEADING = "1"
 
 
 def has_colours(environ: Mapping[str, str]) -> bool:
-    """Say if the terminal shows colours, and its user wants them: NO_COLOR is empty or not set (no-color.org)."""
+    """Say whether the terminal has colours and its user wants them: NO_COLOR is empty or unset (no-color.org)."""
     return not environ.get("NO_COLOR") and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def marked(text: str) -> str:
-    """Colour the word before a colon with which a line begins, where it is one of ours."""
+    """Colour the word and colon that begin a line, where the word is one of ours."""
     return "\n".join(map(_marked, text.split("\n")))
 
 
 def headed(text: str) -> str:
-    """The same, and the headings of a table, which are in capitals."""
+    """Colour such words, and the headings of a table, which are in capitals."""
     first, newline, rest = text.partition("\n")
     if first.replace(" ", "").isalpha() and first.isupper():
         return f"\x1b[{HEADING}m{first}\x1b[0m{newline}{marked(rest)}"

@@ -14,14 +14,14 @@ DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x20
 
 
 def escapes() -> dict[int, str]:
-    """Return what `str.translate` has to put in place of which characters."""
+    """Return the table for `str.translate` that escapes control characters."""
     table = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n"}
     table |= {code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), *DIRECTION)}
     return table | {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}  # surrogateescape's
 
 
 def shown(text: str) -> str:
-    """Return text as a terminal may have it; a line that holds only a caret still points where it did."""
+    """Return text that is safe on a terminal; a line that holds only a caret still points where it did."""
     table = escapes()
     lines, above = [], ""
     for line in text.split("\n"):
@@ -35,7 +35,7 @@ def shown(text: str) -> str:
 
 
 def width(descriptor: int = 1) -> int | None:
-    """Return how many columns a terminal has, 80 if it doesn't say; None for what isn't a terminal."""
+    """Return a terminal's number of columns, 80 if it doesn't say; None for what isn't a terminal."""
     try:
         return (os.get_terminal_size(descriptor).columns or 80) if os.isatty(descriptor) else None
     except OSError:
@@ -51,6 +51,6 @@ class Screen:
         self._is_utf8 = encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
     def shown(self, data: bytes, *, is_last: bool = False) -> bytes:
-        """Return what to write for the next piece."""
+        """Return the text to write for the next piece."""
         text = self._decode(data, is_last).translate(self._table)
         return text.encode() if self._is_utf8 else text.encode("ascii", "backslashreplace")

@@ -1,4 +1,4 @@
-"""JUnit's XML, which services that run tests read: a suite of cases, each with how it came out.
+"""JUnit's XML, which test services read: a suite of cases, each with its outcome.
 
 Source: the schema of Jenkins' xUnit plugin, junit-10.xsd, which others have taken over.
 """
@@ -14,7 +14,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class JUnitCase(NamedTuple):
-    """A case: its name and that of its class, how it came out, why in a line, and all that is said of it."""
+    """A case: its name, its class's name, its outcome, the reason in one line, and the full text."""
 
     group: str
     name: str

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, elsewhere a line every few seconds."""
+"""The progress of long work: a bar on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Meter:
         self._lines = Progress(what).__enter__() if self._bar is None and unit == "B" else None
 
     def add(self, count: int = 1) -> None:
-        """Take note of what has been done."""
+        """Count finished work."""
         self._count += count
         if self._bar is not None:
             self._bar.update(count)
@@ -41,7 +41,7 @@ class Meter:
             say(f"{self._what} ... {self._count} of {self._total} {self._unit}")
 
     def close(self) -> None:
-        """Show nothing any more."""
+        """End the display."""
         if self._bar is not None:
             self._bar.close()
         if self._lines is not None:

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 else:
     import _signal  # see signals
 
-CHUNK = select.PIPE_BUF  # a writable pipe takes this much without blocking
-TICK = 0.1  # seconds between two looks at whether to stop
-GRACE = 1.0  # seconds that a reader who takes nothing holds up the end
+CHUNK = select.PIPE_BUF  # bytes that a writable pipe takes without blocking
+TICK = 0.1  # seconds between two checks of whether to stop
+GRACE = 1.0  # seconds that we wait at the end for a reader who takes nothing
 
 
 class Output:
     """Writes to a file without ever getting stuck in it: a reader that sleeps must not keep a probe in the kernel.
 
-    What goes to a terminal can't steer it (see `terminal`); what goes anywhere else goes as it is.  `encoding` is the
+    Text for a terminal can't steer it (see `control_characters`); all other output is unchanged.  `encoding` is the
     terminal's, `name` what an error calls the file.
     """
 
-    is_begun = True  # what is written now is wanted there
-    _pipe = -1  # a pipe's other way in, which doesn't block
+    is_begun = True  # from now on
+    _pipe = -1  # the pipe opened once more, so that writes don't block
 
     def __init__(self, file: BinaryIO, encoding: str = "utf-8", name: str = "standard output") -> None:
         self._file = file
@@ -68,7 +68,7 @@ class Output:
         return self._put(headed(data.decode()).encode() if has_colours(os.environ) else data, is_stopping)
 
     def finish(self, is_stopping: Callable[[], bool]) -> bool:
-        """Write what a terminal has not seen yet: the beginning of a character without an end."""
+        """Write what a terminal has not been given yet: the beginning of an unfinished character."""
         rest = b"" if self._screen is None else self._screen.shown(b"", is_last=True)
         return self._put(rest, is_stopping)
 
@@ -105,16 +105,16 @@ class Output:
             raise OSError(error.errno, error.strerror, self._name) from error
 
     def is_broken(self) -> bool:
-        """True once nobody can read any more (the other end of the pipe is closed, the terminal is gone)."""
+        """True once nobody can read the output: the pipe's other end is closed, or the terminal is gone."""
         if self._descriptor < 0:
             return False
         return any(mask & (select.POLLERR | select.POLLHUP) for _, mask in self._poller.poll(0))
 
     def begin(self) -> None:
-        """Get ready for what will be written, now that it is sure to come."""
+        """Prepare for output, now that some is certain to come."""
 
     def close(self) -> None:
-        """End the use of what was opened for it; standard output stays open."""
+        """Close what this object opened; standard output stays open."""
         self._close_pipe()
 
     def __enter__(self) -> Self:
@@ -133,7 +133,7 @@ class Output:
 
 
 class FileOutput(Output):
-    """Writes to a file that the user named, which is opened at once and stays what it was until `begin`.
+    """Writes to a file that the user named: it opens at once and keeps its contents until `begin`.
 
     Raise `OSError` if it can't be opened.
     """
@@ -160,7 +160,7 @@ class FileOutput(Output):
                 raise OSError(error.errno, error.strerror, self._path) from error
 
     def close(self) -> None:
-        """Close the file, and remove it if there was none before and nothing was to be written."""
+        """Close the file; remove it if this run created it and had nothing to write."""
         super().close()
         self._file.close()
         if self._is_new and not self.is_begun:
@@ -168,9 +168,9 @@ class FileOutput(Output):
 
 
 def _nonblocking(descriptor: int) -> int:
-    """Open a pipe once more, such that what it has no room for isn't waited for; -1 if it is none, or can't be.
+    """Open a pipe once more, so that a full pipe doesn't block; -1 if it isn't a pipe or can't be opened.
 
-    O_NONBLOCK on the descriptor that we were given would be on for everybody who has that pipe from our parent.
+    O_NONBLOCK on the descriptor that we were given would apply to everybody who shares that pipe.
     """
     if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return -1
@@ -181,16 +181,16 @@ def _nonblocking(descriptor: int) -> int:
 
 
 def note(text: str) -> None:
-    """Say something while there is a probe in the kernel: whoever takes nothing of it holds that up for a second."""
+    """Print a message while a probe is in the kernel; wait at most a second for a reader who takes nothing."""
     say(text, GRACE)
 
 
 def say(text: str, patience: float | None = None) -> None:
-    """Say something to the user, on stderr; if nobody listens, that is no reason to fail, nor to end.
+    """Print a message on stderr; that nobody reads it is no reason to fail or to end.
 
-    With `patience` it is given up if nobody takes any of it for so many seconds.
+    With `patience`, give up if nobody reads any of it for that many seconds.
 
-    On a terminal the words of others can't steer it; elsewhere their bytes are as they were.
+    Foreign text can't steer a terminal; elsewhere its bytes are unchanged.
     """
     stream = sys.stderr
     if stream is None:  # closed when we started
@@ -220,7 +220,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _write_quietly(descriptor: int, data: bytes, patience: float | None) -> None:
-    """Write all of it; that nobody reads there any more must not be reported by SIGPIPE, which ends the command."""
+    """Write all of it, without a SIGPIPE if nobody reads any more: that would end the command."""
     old = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGPIPE,))
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT)
@@ -234,7 +234,7 @@ def _write_quietly(descriptor: int, data: bytes, patience: float | None) -> None
 
 
 def fill_standard_files() -> bool:
-    """Open what the process was started without (`>&-`), lest a file of a tracefs become its stdout or stderr.
+    """Open the standard files that are closed (`>&-`), so that no file of a tracefs becomes stdout or stderr.
 
     Return False if it was started without a stdout.
     """
@@ -247,10 +247,10 @@ def fill_standard_files() -> bool:
 
 
 class Progress:
-    """Says every few seconds that something slow is still under way, from the third second on."""
+    """Says every few seconds that slow work is still under way, from the third second on."""
 
     def __init__(self, what: str, first: float = 3.0, every: float = 5.0) -> None:
-        from threading import Event, Thread  # slow to import; only slow work has need of it
+        from threading import Event, Thread  # slow to import; only slow work needs it
 
         self._what = what
         self._first = first

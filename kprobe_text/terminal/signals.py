@@ -1,4 +1,4 @@
-"""Signals that end the command: noted while a trace runs, raised while it is being set up."""
+"""Signals that end the command: noted while a trace runs, raised while it is set up."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ class Signalled(BaseException):
 
 
 class Signals:
-    """Handles, within `with`, the signals that would end the process without a word.
+    """Handles, within `with`, the signals that would silently end the process.
 
-    Once `end_by` was called, a signal calls what that was given and interrupts nothing, so that no undo is cut in half;
-    before, the first one raises `Signalled`.  `received` is the first signal that came, or 0.  One that is ignored
-    (nohup), or that somebody else handles, stays so; but SIGPIPE, which Python ignores, is handled.
+    Before `end_by` is called, the first signal raises `Signalled`; after it, a signal calls the function that `end_by`
+    was given and interrupts nothing, so that no undo is cut in half.  `received` is the first signal, or 0.  Signals
+    that are ignored (nohup) or handled elsewhere stay so; but SIGPIPE, which Python ignores, is handled.
 
-    With `is_last` the process has nothing else to do: after the end such signals are ignored, where else they are what
-    they were.
+    With `is_last` the process has nothing else to do: on exit such signals are ignored, not restored.
     """
 
     def __init__(self, *, is_last: bool = False) -> None:
@@ -70,7 +69,7 @@ class Signals:
         self._old.clear()
 
     def end_by(self, stop: Callable[[], None]) -> None:
-        """From now on have a signal call `stop`; so does one that came before and that nobody noticed."""
+        """Have signals call `stop` from now on; call it at once for a signal that came before and went unnoticed."""
         self._stop = stop
         if self.received:
             stop()

@@ -1,4 +1,4 @@
-"""What is said of an option or a verb that isn't known there: where it belongs, or which one was meant."""
+"""Messages for an unknown option or verb: where it belongs, or which one was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def option(word: str, verb: str, known: Collection[str]) -> str:
-    """Say what is wrong with an option that a verb (or a trace: "") doesn't have; `known` are those that it has."""
+    """Say what is wrong with an option that a verb (or a trace: "") lacks; `known` are those that it has."""
     name = word.partition("=")[0]
     if name not in known and (places := places_of(name)):
         return elsewhere(name, verb, places)

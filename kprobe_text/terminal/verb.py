@@ -8,12 +8,12 @@ from __future__ import annotations
 from kprobe_text.entry_points import entries
 
 TRACE = ""  # the verb of a command line without one: a trace
-ANY = 1 << 30  # as many words as there are
+ANY = 1 << 30  # no limit on the number of words
 GROUP = "kprobe.verbs"
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the text says why, and `verb` whose words are wrong, "" of a trace's."""
+    """The command line makes no sense; the text says why, and `verb` is the verb concerned, "" for a trace."""
 
     verb = ""
 

@@ -14,13 +14,13 @@ WRONG = {"expected one argument": "takes a value", "ignored explicit argument": 
 
 
 class VerbParser(argparse.ArgumentParser):
-    """Takes options wherever they stand; argparse's own has all words of a list stand together."""
+    """Takes options wherever they stand; argparse itself wants all words of a list together."""
 
     def __init__(self) -> None:
         super().__init__("kprobe", add_help=False, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the options, and then the other words; last an option that lacks its value."""
+        """Parse the options, then the other words, and last an option that lacks its value."""
         options, others = apart(list(args), self.takes_value)
         if options and self.takes_value(options[-1]):
             return super().parse_known_args(others + options, namespace)
@@ -32,7 +32,7 @@ class VerbParser(argparse.ArgumentParser):
         return any(name in action.option_strings and action.nargs != 0 for action in self._actions)
 
     def error(self, message: str) -> Any:
-        """Raise `UsageError`: who calls says where to look."""
+        """Raise `UsageError`: the caller says where to look."""
         names, _, what = message.removeprefix("argument ").partition(": ")
         ours = next((said for begins, said in WRONG.items() if what.startswith(begins)), "")
         raise UsageError(f"{names.partition('/')[0]} {ours}" if ours else message)
@@ -50,8 +50,8 @@ def verb_options(
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Split the words of a verb into its options, each with its value, and the rest; `--` ends the options.
 
-    `values` are the options that take a value, each with those that it can have; none stands for any.  Words that begin
-    with `-:`, as a deletion does, are none of the options.  Raise `UsageError`.
+    `values` are the options that take a value, each with its possible values; an empty list allows any.  Words that
+    begin with `-:`, as a deletion does, are not options.  Raise `UsageError`.
     """
     parser = VerbParser()
     for name in dict.fromkeys((*switches, *HELP_WORDS)):
@@ -71,9 +71,9 @@ def verb_options(
 
 
 def apart(words: Iterable[str], takes: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """Part words into options, each with its value, and the others; `--` ends the options, and is none of either.
+    """Part words into options, each with its value, and the others; `--` ends the options and belongs to neither.
 
-    An option that lacks its value is the last.
+    An option that lacks its value comes last.
     """
     options: list[str] = []
     others: list[str] = []
@@ -93,5 +93,5 @@ def apart(words: Iterable[str], takes: Callable[[str], bool]) -> tuple[list[str]
 
 
 def usage_error(error: Exception, help_text: str) -> str:
-    """Return what to say of wrong words: what is wrong, and where it is explained."""
+    """Return the message for wrong words: what is wrong, and where it is explained."""
     return f"ERROR: {error}\n{' '.join(help_text.split()[1:3])} --help explains"

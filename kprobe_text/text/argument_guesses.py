@@ -85,7 +85,7 @@ def _word(text: bytes) -> Value:
 
 
 def _bare(text: bytes, *, decimal: bool) -> tuple[Value, int]:
-    """Read one unquoted value, and say how sure it is."""
+    """Read one unquoted value; return how sure it is, too."""
     number = _NUMBER.fullmatch(text)
     if number is None:
         value = _word(text)
@@ -120,7 +120,7 @@ def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
         else:
             values.append(decode(string if character is None else character))
             strings += character is None
-    # one string may hold what ends another
+    # one string may contain the end of another
     return tuple(values), whole.end(), _GUESS if strings > 1 else doubt
 
 
@@ -199,7 +199,7 @@ class ArgumentGuesser:
         return _finished(body, found, whole, opens, decimal)
 
     def pairs(self, body: bytes, texts: Collection[str], signed: Collection[str]) -> tuple[dict[str, Value], bool]:
-        """Do what the function `pairs` does; the dict is the caller's."""
+        """Do the same as the function `pairs`; the dict is the caller's."""
         asked = body, texts, signed
         if asked != self._asked:
             self._asked, self._pairs = asked, pairs(body, texts, signed)
@@ -245,7 +245,7 @@ def _finished(body: bytes, found: list[_Argument], whole: bool, opens: bool, dec
 
 
 def _opens(body: bytes, position: int, names: set[str]) -> bool:
-    """Say whether a string begins at a position that has no end."""
+    """Return whether a string without an end begins at a position."""
     name = _NAME.match(body, position)
     if name is None or body[name.end() : name.end() + 1] != b'"' or name[1].decode() in names:
         return False
@@ -348,7 +348,7 @@ def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()
 
 
 def _once(body: bytes, pair: re.Match[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Cut pairs apart, of which a name that was there before belongs to the value that it follows."""
+    """Cut pairs apart; a repeated name belongs to the value before it."""
     start = pair.end()
     labels, values = list(dict.fromkeys([pair[1], *_NEXT.findall(body, start)]))[:_PAIRS], []
     for label in labels[1:]:

@@ -1,4 +1,4 @@
-"""Everything known about an event before its text is read, from its definition, its format file, or both.
+"""An event's definition, its format file, or both -> everything known about it before its text is read.
 
 A definition says the types, but how the kernel prints them has changed (fixtures/text): up to 3.13 u8 to u64 and
 arguments without a type are hexadecimal without 0x, at 4.4 all have it, from 4.9 on u8 to u64 are decimal. Arguments
@@ -20,7 +20,7 @@ Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | N
 
 
 def format_text(formats: Formats | None, name: str) -> str | bytes | None:
-    """Give the text of an event's format file; None if there is none."""
+    """Return the text of an event's format file; None if there is none."""
     return None if formats is None else formats(name) if callable(formats) else formats.get(name)
 
 
@@ -37,7 +37,7 @@ _PRINTED = re.compile(r"\b(\w++)=%[-+ #0]*+[0-9.*]*+[hlLzq]*([a-zA-Z])")
 # of 64 bits: the kernel takes no more
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]{1,16}|[1-9][0-9]{0,19}|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
-# strings without room for a record: a task's name, and what the definition itself says
+# strings without room for a record: a task's name, and constants of the definition
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
 # What every probe's event has, even with option fields.
 PLACED: Final = re.compile(rb": +(?:\(|__probe_)")
@@ -54,7 +54,7 @@ _RECENT: Final = re.compile(r"0x|'|%pS|\{|=")
 
 
 class Room(NamedTuple):
-    """What room the strings of an event have to imitate the end of their record and further records.
+    """The room of an event's strings to imitate the end of their record and further records.
 
     ``strings``: how many there are.  ``is_open``: one that is long enough has no seal behind it; ``is_open_bare``: one
     of any length has none, and where lines have no columns a task's name is long enough.  ``seal`` is what only a
@@ -107,7 +107,7 @@ class Definition(NamedTuple):
 
 
 def defined_name(definition: str) -> str:
-    """Give the name of the event that a definition makes; empty if it has none and the kernel's can't be told."""
+    """Return the name of a definition's event; empty if it has none and the kernel's name is unknown."""
     words = definition.split()
     event = _EVENT.fullmatch(words[0]) if words else None
     if event is None:
@@ -135,7 +135,7 @@ def _conversion(text: str, kind: str, count: str) -> str | None:
     if not count and (immediate := _IMMEDIATE.fullmatch(text)) is not None and (not kind or _SIZED.fullmatch(kind)):
         return _sealed(int(immediate[1], 0), int(kind[1:] or 64))
     if not kind:
-        # what isn't said comes from the source, which only for these two is a string
+        # a missing type comes from the source, which only for these two is a string
         one = '"%s"' if text in ("$comm", "$COMM") or text.startswith('\\"') else "<>"
     elif kind in _STRINGS:
         one = '"%s"'
@@ -163,7 +163,7 @@ def _sealed(number: int, bits: int) -> str:
 
 
 def definition_of(text: str) -> Definition | None:
-    """Read a definition; None if what its arguments are can't be told, as with ``$arg*``."""
+    """Read a definition; None if its arguments are unknown, as with ``$arg*``."""
     shown: list[tuple[str, str]] = []
     strings, is_open, is_open_bare, seal = 0, False, False, None
     for number, word in enumerate(text.split()[2:], 1):
@@ -193,7 +193,7 @@ def definition_of(text: str) -> Definition | None:
 
 
 class Description(NamedTuple):
-    """What is known of an event; by default nothing.
+    """The known facts about an event; by default none.
 
     ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
     ``signed`` name fields of a format. ``shown`` are the names that are printed, and whether each is a string's; None
@@ -233,9 +233,9 @@ class Site(NamedTuple):
     is_quoted: bool = False
 
     def imitates(self, line: re.Match[bytes], record: Record) -> bool:
-        """Say whether a string in a record of it could imitate the record's end and further records."""
+        """Return whether a string in a record of it could imitate the record's end and further records."""
         if not getattr(record, "complete", True) and (self.arguments is not None or self.address is not None):
-            return True  # it doesn't fit what is known of the event
+            return True  # it contradicts the known facts about the event
         room = self.room
         if room.is_open or (room.is_open_bare and line.re in (BARE, GRAPH)):
             return not self.is_quoted or b'"' in record.raw

@@ -23,9 +23,9 @@ from kprobe_text.text.records import (
 
 # entries-in-buffer/entries-written: 12/12   #P:4 (from 3.3 on), and # latency: 0 us, #12/12, CPU#0 | (M:desktop ...)
 _COUNT = re.compile(rb"# (?:entries-in-buffer/entries-written: |latency: \d+ us, #)(\d{1,19})/\d{1,19}\b")
-# No header is longer.
+# The longest header.
 HEADER: Final = 4096
-# what is no entry of the buffer, or leaves open how many there are
+# records that aren't entries of the buffer, or hide the number of entries
 _OTHER: Final = (Header, BufferStarted, Switch)
 _MARKS: Final = (Marker, BareMarker)
 _PLACED: Final = object()
@@ -33,7 +33,7 @@ _OPEN: Final = (Unparsed, Lost, Coded, Comment)
 
 
 def stated(text: bytes) -> int | None:
-    """Return how many records a text has by its header; None if it doesn't begin with a header that says so."""
+    """Return how many records a text has by its header; None without such a header."""
     for line in unquoted(text[:HEADER].removeprefix(BOM)).splitlines():
         if line[:1] != b"#":
             return None
@@ -59,7 +59,7 @@ class Count:
         self._is_titled = True  # there was nothing but the header so far
 
     def add(self, records: Iterable[Record]) -> None:
-        """Count these, too."""
+        """Count further records."""
         for record in records:
             if isinstance(record, Header):
                 # a string can hold a header, too, with another number
@@ -78,7 +78,7 @@ class Count:
             self.entries += not isinstance(record, _OTHER)
 
     def _holds_another_in_a_line(self, record: Record) -> bool:
-        """Say whether another record may begin in a line within this one.
+        """Return whether another record may begin in a line within this one.
 
         This one would then be part of an earlier record's string, and end where that can end: a mark at any line.
         """
@@ -99,7 +99,7 @@ class Count:
         return False
 
     def settles(self, entries: int) -> bool:
-        """Say whether there can't have been more or fewer records than this."""
+        """Return whether there can't have been more or fewer records than this."""
         return self.entries == entries and not self._is_open
 
 

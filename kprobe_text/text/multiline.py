@@ -1,4 +1,4 @@
-"""Records of several lines: those that a stack has, and those that a string holds."""
+"""Records of several lines: lines of a stack, and lines in a string."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ LONGEST: Final = 16384
 # How many bytes fill that buffer.
 FULL: Final = (4096, 8192)
 
-# How many records of one event, and of all, may turn out to be broken off before nobody waits for their end any more.
+# How many records of one event, and of all, may turn out to be broken off before the reader stops waiting for an end.
 _PATIENCE: Final = 3
 _PATIENCE_ALL: Final = 64
 
@@ -78,7 +78,7 @@ class MultilineReader:
         return None
 
     def _starts(self, text: bytes, position: int, limit: int, layout: re.Pattern[bytes], family: Layouts) -> bool:
-        """Say whether a line looks like the beginning of a record."""
+        """Return whether a line looks like the beginning of a record."""
         if any(member.match(text, position, limit) for member in family):
             return True
         if layout is BARE and BARE.match(text, position, limit):
@@ -129,7 +129,7 @@ class MultilineReader:
         return record
 
     def _last_frame(self, line: Match, text: bytes, limit: int) -> int:
-        """Say where a stack's last frame ends; the name of a task may look like the beginning of one."""
+        """Return where a stack's last frame ends; a task's name may look like the beginning of one."""
         end, frames = line.end(), REPORT_FRAME if line.re in REPORTS else FRAME
         while end < limit and text.startswith(frames, end) and line.re.match(text, end, limit) is None:
             end = text.index(b"\n", end) + 1
@@ -163,7 +163,7 @@ class MultilineReader:
     def _quoted(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
         self, line: Match, text: bytes, limit: int, family: Layouts, *, whole: bool, final: bool
     ) -> Record | None:
-        """Read a record with strings in quotes, whose end may stand in a later line."""
+        """Read a record with quoted strings, which may end in a later line."""
         start, body, end = line.start(), line.start("rest"), line.end()
         site = line["site"] or b""
         first = self._builder.record(line, line["rest"], line[0])
@@ -190,7 +190,7 @@ class MultilineReader:
                         break
                     joined = end
             last, end = end, text.index(b"\n", end) + 1
-        # whether all that there is belongs to the record, so that more may
+        # whether all the text belongs to the record, so that more may
         open_end = end == limit and end - start < LONGEST and again < _AGAIN and not final
         if open_end and not whole:
             return None
@@ -212,11 +212,11 @@ class MultilineReader:
         return self._builder.uncertain(line, text[body : end - 1], text[start:end])
 
     def _is_patient(self, site: bytes) -> bool:
-        """Say whether to wait for the end of a string in a record of this event."""
+        """Return whether to wait for the end of a string in a record of this event."""
         return self.broken.get(site, 0) < _PATIENCE and sum(self.broken.values()) < _PATIENCE_ALL
 
     def _torn(self, line: Match, text: bytes, end: int) -> int:
-        """Say where the kernel broke a record off because it didn't fit; 0 if it didn't break it off.
+        """Return where the kernel broke a record off because it didn't fit; 0 if it didn't.
 
         What doesn't fit is left out, even the newline, so the next record follows on the same line: at the end of a
         buffer of one or two pages, or earlier where a long string would have followed
@@ -231,7 +231,7 @@ class MultilineReader:
         return 0 if name is None else name.end()
 
     def _longest(self, line: Match, text: bytes, last: int, first: Record | None) -> Record | None:
-        """Build a record of as many of the lines as can be read as one; ``first`` is what its first line gives."""
+        """Build a record of as many lines as can be read as one; ``first`` is the record of its first line."""
         body, start, end = line.start("rest"), line.start(), line.end()
         for _ in range(256):
             if last == end:

@@ -1,4 +1,4 @@
-"""The text of a trace, in chunks of any size -> records: which line is what, in which layout, and where records end."""
+"""The text of a trace, in chunks of any size -> records: the kind and layout of each line, and where records end."""
 
 import re
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ _HAS_CODED: Final = (Phase.CODED, Phase.MIXED)
 
 
 class State(NamedTuple):
-    """What a parser knows in the middle of a text in the standard layout; it can be compared, and sent elsewhere.
+    """A parser's knowledge in the middle of a text in the standard layout; it can be compared and sent elsewhere.
 
     ``broken`` counts the records of each event that had a string without an end.
     """
@@ -89,7 +89,7 @@ class Parser:
     (``seal=\\0x5eed1e55:x64``), if the record holds it once. So does ``settled``: the caller has counted the records,
     and there are as many as the kernel says.
 
-    What stands before each line of a quoted trace is taken off, and put back into ``raw`` (see prefix).
+    The prefix of each line of a quoted trace is removed, and put back into ``raw`` (see prefix).
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class Parser:
         self._buffer = b""
         self._layout: re.Pattern[bytes] = STANDARD
         self._family: tuple[re.Pattern[bytes], ...] = ANY
-        self._last: Record | None = None  # the event that a stack of perf script is of
+        self._last: Record | None = None  # the event that a stack of perf script belongs to
         self._builder.begin()
         self._phase = Phase.START
         self._has_context = False  # a record had context, so none comes without
@@ -150,7 +150,7 @@ class Parser:
 
     @property
     def state(self) -> State | None:
-        """What was learned of the text so far, if that is enough to read what follows; else None."""
+        """What was learned of the text so far, if that is enough to read on; else None."""
         if not self.is_usual or self._buffer:
             return None
         return State(self._phase, tuple(sorted(self._multiline.broken.items())), self._builder.learned)
@@ -176,7 +176,7 @@ class Parser:
         return self._builder.is_decimal
 
     def _records(self, *, final: bool) -> list[Record]:
-        """Read what there is, and read again what has prefixes of a form that wasn't known before."""
+        """Read the available text, and reread lines with prefixes of a form that was unknown before."""
         records = self._prefixes.whole(self._read(final=final))
         while self._prefixes.is_new:
             self._buffer, self._family, self._has_context = self._prefixes.again(self.take_back()), ANY, False
@@ -229,11 +229,11 @@ class Parser:
         return self._multiline.record(line, text, limit, self._family, whole=whole, final=final)
 
     def _is_short(self, text: bytes, position: int, limit: int) -> bool:
-        """Say whether this may be the beginning of a task's name, whose line isn't complete yet."""
+        """Return whether this may be the beginning of a task's name, in an incomplete line."""
         return text.find(b"\n", position + NAME, limit) < 0 and len(text) - position < _LONGEST_LINE
 
     def _doubt(self, end: int, record: Record) -> None:
-        """Note that a line which isn't understood may be all that is seen of a mark."""
+        """Note that a line that isn't understood may be the visible part of a mark."""
         if not isinstance(record, Unparsed) or self._counted:
             return
         if RAW_MARK.search(record.raw) is not None or not is_foreign(record.raw):
@@ -251,7 +251,7 @@ class Parser:
         return record._replace(forgeable=True) if is_named or position < self.fast_path.reach else record
 
     def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
-        """Keep what isn't read yet, unless it is no text."""
+        """Keep the unread input, unless it isn't text."""
         if position >= limit:
             while len(text) - position >= _LONGEST_LINE:
                 records.append(Unparsed(text[position : position + _LONGEST_LINE]))

@@ -53,7 +53,7 @@ Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
 
 
 def _recorded(kind: Callable[..., Record], context: Context, *values: object, raw: bytes) -> Record:
-    """Make a record of a kind that has a whole context; ``values`` are the fields of its own."""
+    """Make a record of a kind with a full context; ``values`` are its other fields."""
     task, pid, tgid, cpu, flags, timestamp, clock = context
     return kind(task, pid, cpu, flags, timestamp, *values, tgid, clock, raw)
 
@@ -85,7 +85,7 @@ class RecordBuilder:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was known of the kernel: another trace may be another kernel's."""
+        """Forget the kernel: another trace may be another kernel's."""
         self._prefixed = self._described.is_recent  # hexadecimal numbers have 0x, so all others are decimal
         self._guesser.forget()
         self._old = False  # they have no 0x, so a number without may be hexadecimal
@@ -140,11 +140,11 @@ class RecordBuilder:
         return self._event(line, site, fields, raw, complete, guessed) if whole else None
 
     def without_ending(self, rest: bytes) -> bytes:
-        """Take off the end that each line has where the script of a web page holds the text."""
+        """Remove the ending of each line where a script of a web page contains the text."""
         return rest.replace(self.ending + b"\n", b"\n").removesuffix(self.ending)
 
     def site_of(self, line: re.Match[bytes], text: bytes) -> Site:
-        """Read what a line prints as ``name: (place)``."""
+        """Read ``name: (address)`` in a line."""
         if line.re is PERF or line.re in REPORTS:
             return self._reported.get(text) or self._site(text, self._reported)
         return self._sites.get(text) or self._site(text, self._sites)
@@ -152,7 +152,7 @@ class RecordBuilder:
     def _by_schema(
         self, arguments: Arguments, definition: Definition | None, rest: bytes, is_decimal: bool | None
     ) -> tuple[dict[str, Value], frozenset[str]] | None:
-        """Read arguments whose types are known, and say which of them are guesses; None if they can't be read whole."""
+        """Read arguments of known types, and return which are guesses; None if they can't be read to the end."""
         if definition is None or is_decimal or self._prefixed:
             fields = arguments.read(rest)
             return None if fields is None else (fields, arguments.guessed(rest) if arguments.ends else NONE)
@@ -170,7 +170,7 @@ class RecordBuilder:
         return fields, guessed
 
     def _by_shape(self, rest: bytes, is_decimal: bool | None) -> Reading:
-        """Read arguments whose format isn't known; there are no fields unless they can be read to the end."""
+        """Read arguments of unknown format; there are no fields unless they can be read to the end."""
         reading = self._guesser.read(rest, decimal=bool(is_decimal) or self._prefixed, is_trial=True)
         if not self._prefixed and b"=0x" in rest and b'"' not in rest and reading[3]:
             self._prefixed = True
@@ -186,11 +186,11 @@ class RecordBuilder:
         return (fields, complete, guessed) if whole else None
 
     def settled(self, site: Site, context: bytes) -> bool:
-        """Say whether the same text of arguments will always be read as it is now: it teaches nothing new."""
+        """Return whether this text of arguments will always be read as now: it teaches nothing new."""
         return self._prefixed or has_wide_pids(context) or (site.arguments is not None and site.definition is None)
 
     def site(self, text: bytes) -> Site:
-        """Read what tracefs prints as ``name: (place)``."""
+        """Read ``name: (address)`` as tracefs prints it."""
         return self._sites.get(text) or self._site(text, self._sites)
 
     def columns(self, text: bytes) -> Columns:
@@ -198,7 +198,7 @@ class RecordBuilder:
         return self._contexts.columns(text)
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
-        """Build the record of a line whose arguments are broken, or aren't a probe's: as much of it as can be read."""
+        """Build as much as possible of a record whose arguments are broken, or aren't a probe's."""
         text: bytes | None = line["site"]
         rest = self.without_ending(rest)
         if is_graph(line):
@@ -256,18 +256,18 @@ class RecordBuilder:
         return None
 
     def _mark_text(self, shown: bytes) -> str:
-        """Return the text of a mark, with the ends of lines that it had."""
+        """Return the text of a mark, with its original line ends."""
         return decode(shown.removesuffix(b"\r").replace(b"\r\n", b"\n") if self.has_crlf else shown)
 
     def is_stack(self, line: re.Match[bytes]) -> bool:
-        """Say whether a line begins a stack, whose frames are the lines after it."""
+        """Return whether a line begins a stack, with frames in the lines after it."""
         text = line["site"]
         if text is None:
             return line["rest"].removesuffix(b"\r") in STACKS
         return line.re in REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
 
     def imitates(self, line: re.Match[bytes], record: Record) -> bool:
-        """Say whether a string in a record could imitate the record's end and further records."""
+        """Return whether a string in a record could imitate the record's end and further records."""
         if self._is_settled:
             return False
         text = line["site"]
@@ -281,7 +281,7 @@ class RecordBuilder:
         return self.site_of(line, text).imitates(line, record)
 
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
-        """Say whether a record that can't be read may go on in the next line, within a string."""
+        """Return whether a record that can't be read may go on in the next line, within a string."""
         site = line["site"]
         if site is None or (is_graph(line) and line["comment"] is None):
             return False
@@ -295,7 +295,7 @@ class RecordBuilder:
         return self._guesser.read(rest, decimal=bool(decimal(line)) or self._prefixed, is_trial=True)[4]
 
     def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
-        """Read ``name: (place)``."""
+        """Read ``name: (address)``."""
         parts = _NAME.fullmatch(text)
         assert parts is not None
         name = decode(parts[1])

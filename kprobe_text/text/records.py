@@ -72,7 +72,7 @@ class Event(NamedTuple):
     ``task`` is the comm as printed, without leading blanks, ``<...>`` if the kernel forgot it. ``flags`` is the column
     as printed, empty where there is none (3.2, option noirq-info); in a verbose trace it is the two numbers of the
     flags and the preemption count. ``timestamp`` is an integer in the unit that ``clock`` names. ``address`` is the
-    probed place, ``caller`` where a return probe returns to; both None if the event prints no place. ``tgid`` is None
+    probed address, ``caller`` where a return probe returns to; both None if the event prints none. ``tgid`` is None
     without option record-tgid and where the kernel doesn't know it.
 
     ``complete`` says whether ``fields`` holds everything that the event says, decoded. It is false where the kernel
@@ -114,7 +114,7 @@ class Event(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands after the event's name; empty for an event of a raw page, which has no text."""
+        """The text after the event's name; empty for an event of a raw page, which has no text."""
         mark = self.name.encode("utf-8", "surrogateescape") + b": "
         # a comm can contain the mark, so search after it
         start = 9 if self.clock.startswith("elapsed") else 17
@@ -352,7 +352,7 @@ class Lost(NamedTuple):
 
 
 class BufferStarted(NamedTuple):
-    """From here on the trace holds a CPU's events; what it did before was overwritten."""
+    """From here on the trace holds a CPU's events; earlier ones were overwritten."""
 
     cpu: int
     raw: bytes
@@ -394,5 +394,5 @@ def unfinished(record: Record) -> Record:
         guessed = record.guessed | set(list(record.fields)[-1:])
         return record._replace(raw=raw, complete=False, guessed=guessed)
     if isinstance(record, (Header, Lost, BufferStarted, Switch, Unparsed)):
-        return record._replace(raw=raw)  # they are whole, or say nothing
+        return record._replace(raw=raw)  # they are complete, or have no values
     return record._replace(raw=raw, complete=False)

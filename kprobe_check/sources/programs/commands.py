@@ -1,4 +1,4 @@
-"""A shell's command that stands in a program as a string."""
+"""A shell command in a string of a program -> its statements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kprobe_check.statement import Statement
 _COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")
 _FILE = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger")
 _TEE, _OF = re.compile(r"\btee\b"), re.compile(r"\bof=")
-_NEAR = 200  # characters before a file in which what writes to it stands
-_FILES = 50  # of a command that are looked at
+_NEAR = 200  # characters before a file in which its writer is looked for
+_FILES = 50  # characters of a command that are read
 
 
 def is_command(text: str) -> bool:
-    """Return whether a text is a shell's command that writes to a file of a tracefs."""
+    """Return whether a text is a shell command that writes to a file of a tracefs."""
     if not _COMMAND.match(text):
         return False
     each = islice(_FILE.finditer(text), _FILES)
@@ -25,7 +25,7 @@ def is_command(text: str) -> bool:
 
 
 def _writes(text: str) -> bool:
-    """Say whether what follows a text is what it writes to: behind ``>``, ``tee`` or ``of=``."""
+    """Return whether a text ends where the file it writes to follows: after ``>``, ``tee`` or ``of=``."""
     last = text[max(text.rfind("|"), text.rfind(";")) + 1 :]
     word = "" if last[-1:].isspace() else "".join(last.split()[-1:])
     before = last[: len(last) - len(word)].rstrip()
@@ -34,7 +34,7 @@ def _writes(text: str) -> bool:
 
 
 def command(value: Text) -> list[Statement]:
-    """Return the statements of a command; for the shell, what isn't known of it is a variable."""
+    """Return the statements of a command; its unknown parts are variables to the shell."""
     script, names = value.text, dict[str, str]()
     for number, one in enumerate(value.unknowns):
         names[f"${{__{number}}}"] = one
@@ -43,7 +43,7 @@ def command(value: Text) -> list[Statement]:
     for statement in inside(script, value.position):
         text, because = statement.text, statement.unclear
         if any(because.endswith(f" {name}") for name in names):
-            because = ""  # it isn't the shell that doesn't know it
+            because = ""  # the program, not the shell, knows the value
         for name, one in names.items():
             text, because = text.replace(name, one), because.replace(name, one)
         found.append(statement._replace(text=text, unclear=because))

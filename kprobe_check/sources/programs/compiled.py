@@ -1,10 +1,10 @@
 """Statements in programs in Go, C, C++, Rust and Perl, by the rule for Python:
 
-- what is written to a file of a tracefs that takes definitions, filters or triggers: to what was opened, or by a
-  function that is given the path and the text;
-- that a file of definitions is opened so that all in it is lost (`os.Create`, `File::create`, O_TRUNC, fopen's "w"), or
-  so that it can't be (fopen's "a", which seeks to the end);
-- strings that are a shell's command which writes to such a file;
+- text written to a file of a tracefs that takes definitions, filters or triggers: to an open file, or by a function
+  that is given the path and the text;
+- an opening of a file of definitions that empties it (`os.Create`, `File::create`, O_TRUNC, fopen's "w"), or that fails
+  (fopen's "a", which seeks to the end);
+- strings that are a shell command which writes to such a file;
 - any other string each of whose lines is a definition with a name and a place.
 """
 
@@ -36,7 +36,7 @@ _SAYS = re.compile(
 _PRINTS = re.compile(r"(?i)print(?:ln|f)?!?|puts")
 _STDOUT = re.compile(r"fmt\.Print\w*")
 _FIELD = re.compile(r"%[-#0 +]*+\d*+(?:l|ll|z|h)?[sdxXucrfvq](?!\w)|\{[\w:#?]*\}")
-_COMPOSED = re.compile(r"x+\d*:[\w/.]+ \S[^\n]*\n?")  # all of a definition but its colon is put in
+_COMPOSED = re.compile(r"x+\d*:[\w/.]+ \S[^\n]*\n?")  # all of a definition but its colon is formatted in
 _NAMING = re.compile(r"(?i)probe|event|ret|kind|type|prefix|sym|func")
 _CREATES = frozenset(["Create", "create", "creat", "WriteFile"])
 _INSTEAD = {
@@ -60,7 +60,7 @@ class _SourceReader:
         self._language = language
         self._statements: dict[Statement, bool] = {}
         self._handles: dict[str, list[tuple[int, Text]]] = {}
-        self._messages: set[int] = set()  # where strings stand that are only said to people
+        self._messages: set[int] = set()  # positions of strings that are only messages to people
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order of the source."""
@@ -70,7 +70,7 @@ class _SourceReader:
             self._write(call)
         for expression in self._tree.expressions:
             if any(isinstance(item, Lexeme) and item.kind == STRING for item in strings(expression)):
-                self._tree.text(expression, expression[0].offset)  # so that it is known which strings are parts of it
+                self._tree.text(expression, expression[0].offset)  # so that strings that are parts of it are known
         for expression in self._tree.expressions:
             self._loose(expression)
         return sorted(without_doubles(self._statements), key=lambda one: (one.position.line, one.position.column))
@@ -83,7 +83,7 @@ class _SourceReader:
     # ------------------------------------------------------------------------------------------------- files
 
     def _paths(self, call: Called) -> Iterator[tuple[int, Text]]:
-        """Yield what of a call's arguments are paths of files of a tracefs."""
+        """Yield a call's arguments that are paths of files of a tracefs."""
         for index, one in enumerate(call.given):
             for value in self._each(one, call.offset):
                 path = value._replace(text=value.text.lstrip("+<> "))
@@ -91,7 +91,7 @@ class _SourceReader:
                     yield index, path
 
     def _each(self, items: Sequence[Item], offset: int) -> list[Text]:
-        """Return what an expression may say: for a name, all that may be bound to it."""
+        """Return the possible expressions: for a name, all that may be bound to it."""
         name = _name(items)
         bound = self._tree.bindings(name, offset) if name else []
         if len(bound) > 1:
@@ -109,7 +109,7 @@ class _SourceReader:
             break
 
     def _handle(self, call: Called, index: int) -> list[str]:
-        """Return the names that stand for what a call opens: what it is assigned to, or its own first argument."""
+        """Return the names of the file that a call opens: the variable assigned, or its first argument."""
         names = list(self._tree.assigned.get(call.offset, ()))
         if self._language == C:
             names.append(call.name)  # std::ofstream events("…")
@@ -143,7 +143,7 @@ class _SourceReader:
         self._add([make(path.text, position, written_as, _INSTEAD[self._language])], Text(""))
 
     def _opened(self, items: Sequence[Item], offset: int) -> Text | None:
-        """Return the path of the file that an expression stands for."""
+        """Return the path of the file that an expression means."""
         name = _name(items)
         each = [path for where, path in self._handles.get(name, []) if where < offset]
         return each[-1] if each else None
@@ -173,7 +173,7 @@ class _SourceReader:
         self._paired(call)
 
     def _is_message(self, call: Called) -> bool:
-        """Return whether what a call is given is only said to people."""
+        """Return whether a call's arguments are only messages to people."""
         if call.name == "fprintf":
             return shown(call.given[0]) == "stderr" if call.given else False
         if _PRINTS.fullmatch(call.name):
@@ -184,7 +184,7 @@ class _SourceReader:
         return _SAYS.fullmatch(call.name) is not None
 
     def _perl_given(self, call: Called) -> list[list[Item]]:
-        """Return the arguments; in Perl, where a file stands before them without a comma, that one apart."""
+        """Return the arguments; in Perl, a file before them without a comma is returned separately."""
         given = call.given
         if (
             self._language == PERL
@@ -196,7 +196,7 @@ class _SourceReader:
         return given
 
     def _paired(self, call: Called) -> None:
-        """Note what a function is given beside the path of a file."""
+        """Note the other arguments of a function that is given the path of a file."""
         if len(call.given) < 2:
             return
         is_writing = _WRITES.search(call.name) is not None and not _READS.search(call.name)
@@ -265,7 +265,7 @@ class _SourceReader:
 
 
 def _is_composed(value: Text) -> bool:
-    """Return whether a text is a definition of which not even the kind stands in the program."""
+    """Return whether a text is a definition with not even its kind in the program."""
     text = value.text
     for one in value.unknowns:
         text = text.replace(one, "x")
@@ -273,7 +273,7 @@ def _is_composed(value: Text) -> bool:
 
 
 def _name(items: Sequence[Item]) -> str:
-    """Return the last part of the name that an expression is, "" if it is more than a name."""
+    """Return the last part of a name, "" if the expression is more than a name."""
     words = [
         item for item in items if not (isinstance(item, Lexeme) and item.value.text in ("&", "*", "mut", "my", "."))
     ]

@@ -1,7 +1,7 @@
-"""The value of a Python expression that is a text, as far as the program itself says it.
+"""The value of a Python expression that is a text, as far as the program itself contains it.
 
-Known are literals and what is made of them (+, %, format, f-strings, join, paths), names that are bound once in a
-module or function, attributes that are, and the arguments that a function is given where it is called.
+Known are literals and texts made of them (+, %, format, f-strings, join, paths), names and attributes that are bound
+once in a module or function, and the arguments of a function's calls.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from string import Formatter
 from kprobe_check.sources.programs.names import Names, Routine, called
 from kprobe_check.sources.texts import Text, plus, unknown
 
-_DEPTH = 60  # of names in names
-_CALLS = 64  # of a function that are looked at
+_DEPTH = 60  # names behind names
+_CALLS = 64  # calls of a function that are considered
 _LONGEST = 1 << 16  # characters of a text
 _CONVERSION = re.compile(r"%(?:\((\w+)\))?([-#0 +]*+)(\d*+)(?:\.(\d+))?[hlL]?([diouxXeEfFgGcrsa%])")
 _SAME = frozenset(["encode", "decode", "rstrip", "lstrip", "strip", "as_posix", "resolve", "absolute"])
@@ -24,16 +24,16 @@ _WRAPS = frozenset(["str", "bytes", "bytearray", "Path", "PurePath", "PosixPath"
 
 
 class PythonProgram(Names):
-    """A program, and what its expressions say."""
+    """A program, and the values of its expressions."""
 
     def __init__(self, tree: ast.AST, source: str, text: str) -> None:
-        self.templates: set[ast.AST] = set()  # literals that something is put into
+        self.templates: set[ast.AST] = set()  # literals used as formats
         self._known: dict[tuple[ast.AST, int], Text | None] = {}
         self._environments: dict[Routine, list[Mapping[str, Text]]] = {}
         super().__init__(tree, source, text)
 
     def environments(self, function: Routine | None, depth: int = 0) -> list[Mapping[str, Text]]:
-        """Return what the parameters of a function are given by the program's own calls, one for each call."""
+        """Return the arguments of a function in the program's calls, one dict for each call."""
         if function is None or isinstance(function, ast.Lambda) or len(self.functions[function.name]) > 1:
             return [{}]
         if function in self._environments:
@@ -65,7 +65,7 @@ class PythonProgram(Names):
     # ------------------------------------------------------------------------------------------------- values
 
     def text_of(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None) -> Text:
-        """Return the text of an expression; if that isn't known, how the expression is written."""
+        """Return the text of an expression; if unknown, the expression's code."""
         text = self.text(node, function, given)
         return self._unknown(node) if text is None else text
 
@@ -75,8 +75,8 @@ class PythonProgram(Names):
     def text(
         self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None, depth: int = 0
     ) -> Text | None:
-        """Return the text of an expression; None if it isn't known to be a text."""
-        key = (node, id(given) if given else 0)  # what is given is kept as long as this
+        """Return the text of an expression; None unless it is known to be a text."""
+        key = (node, id(given) if given else 0)  # keeps the arguments alive as long as this
         if key not in self._known:
             self._known[key] = None  # for a name that is bound to itself
             self._known[key] = self._text(node, function, given or {}, depth)

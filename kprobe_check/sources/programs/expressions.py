@@ -1,7 +1,6 @@
 """The expressions of a program in Go, C, C++, Rust or Perl that are texts.
 
-Known are literals, what is joined by +, a dot or nothing, what is formatted, and names by what was last bound to them
-before.
+Known are literals, texts joined by +, a dot or nothing, formatted texts, and names by their last binding.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ _LONGEST = 400  # items of an expression
 
 
 class Expressions(Tree):
-    """A program's tree, and what its expressions say."""
+    """A program's tree, and the values of its expressions."""
 
     def __init__(self, tokens: Sequence[Lexeme], language: str) -> None:
-        self.taken: set[int] = set()  # where strings stand that are parts of a text, or that something is put into
+        self.taken: set[int] = set()  # positions of strings that are parts of a text, or formats
         self._texts: dict[tuple[int, int], Text | None] = {}
         super().__init__(tokens, language)
 
     def text_of(self, items: Sequence[Item], offset: int) -> Text:
-        """Return the text of an expression at a place; of one that isn't known, how it is written."""
+        """Return the text of an expression; if unknown, its code."""
         return self.text(items, offset) or unknown("{" + shown(items) + "}", position_of(items))
 
     def text(self, items: Sequence[Item], offset: int, depth: int = 0, *, marks: bool = True) -> Text | None:
-        """Return the text of an expression; None if none of its parts is a text."""
+        """Return the text of an expression; None unless some part is a text."""
         if depth > _DEPTH or not items or len(items) > _LONGEST:
             return None
         key = (items[0].offset, len(items))
@@ -154,7 +153,7 @@ class Expressions(Tree):
         return unknown(name if name.startswith("$") else "{" + name + "}")
 
     def _interpolated(self, text_of: Text, offset: int, depth: int) -> Text:
-        """Return a text of Perl with the variables that are known put in."""
+        """Return a text of Perl with its known variables replaced."""
         for name in text_of.unknowns:
             plain = "$" + name.strip("${} ")
             bound = self.bindings(plain, offset) if name[0] == "$" else []
@@ -165,7 +164,7 @@ class Expressions(Tree):
         return text_of
 
     def formatted(self, given: Sequence[list[Item]], offset: int, depth: int = 0) -> Text | None:
-        """Return a form with values put in; None if it isn't known."""
+        """Return a format with its values filled in; None if unknown."""
         form = self.text(given[0], offset, depth + 1)
         if form is None:
             return None
@@ -215,7 +214,7 @@ class Expressions(Tree):
         return unknown("{" + number + "}")
 
     def _take(self, items: Sequence[Item], offset: int, depth: int) -> None:
-        """Note the strings of a form: nothing of them is written as it stands."""
+        """Note the strings of a format: none of them is written unchanged."""
         for _ in range(_DEPTH):
             self.taken.update(item.offset for item in items if isinstance(item, Lexeme) and item.kind == STRING)
             name = plain(items)
@@ -226,7 +225,7 @@ class Expressions(Tree):
 
 
 def _qualified_name(items: Sequence[Item], index: int) -> tuple[int, str]:
-    """Return what follows a name, and the name with what it is linked to: a.b, a::b, a->b, a!"""
+    """Return what follows a name, and the qualified name: a.b, a::b, a->b, a!"""
     pieces: list[str] = []
     while index < len(items):
         item = items[index]

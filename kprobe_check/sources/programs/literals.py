@@ -1,6 +1,6 @@
-"""The tokens of a program in Go, C, C++, Rust or Perl: names, marks, and strings with what they mean.
+"""The tokens of a program in Go, C, C++, Rust or Perl: names, marks, and strings with their values.
 
-Pygments (the extra [check]) tells strings, comments and code apart; what a string means is read here.
+Pygments (the extra [check]) tells strings, comments and code apart; the values of strings are read here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
 class Lexeme(NamedTuple):
-    """A token: `value` is its text, and of a string what that means."""
+    """A token: `value` is its text, or a string's value."""
 
     kind: str
     value: Text
@@ -72,7 +72,7 @@ class _Lexed:
                     )
 
     def _spans(self, text: str) -> Iterator[tuple[str, int, int]]:
-        """Yield runs of strings (STRING), preprocessor's lines (MARK) and code (NAME)."""
+        """Yield runs of strings (STRING), preprocessor lines (MARK) and code (NAME)."""
         from pygments.token import Comment, String  # type: ignore[import-untyped]
 
         kind, start, end = "", 0, 0
@@ -130,7 +130,7 @@ class _Lexed:
             index = end
 
     def _body(self, text: str, found: re.Match[str]) -> tuple[str, int, bool]:
-        """Return what stands between a string's marks, where it ends, and whether it has no escapes."""
+        """Return the text between a string's quotes, where it ends, and whether it has no escapes."""
         written, start = found[0], found.end()
         if found[6]:
             return self._here(text, found)
@@ -155,7 +155,7 @@ class _Lexed:
         return text[start:end], min(end + len(closing), len(text)), True
 
     def _chosen(self, text: str, found: re.Match[str]) -> tuple[str, int, bool]:
-        """Return the body of q(…), qq{…} and the like, whose marks may stand in it in pairs."""
+        """Return the body of q(…), qq{…} and the like, which may contain the same brackets in pairs."""
         opening = found[4]
         closing = _CLOSING.get(opening, opening)
         end, depth = found.end(), 1

@@ -77,7 +77,7 @@ class Names:
             self._bind_target(target.value, None, function, is_class=is_class)
 
     def bindings(self, node: ast.expr, function: Routine | None) -> list[ast.expr | None]:
-        """Return the expressions that a name or attribute is bound to, None for what is no plain expression."""
+        """Return the expressions that a name or attribute is bound to, None for anything but a plain expression."""
         if isinstance(node, ast.Attribute):
             return self._attributes.get(node.attr, [])
         if not isinstance(node, ast.Name):
@@ -89,12 +89,12 @@ class Names:
 
 
 def called(call: ast.Call) -> str:
-    """Return the last part of the name of what is called, "" if it has none."""
+    """Return the last part of the called name, "" if there is none."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _targets(node: ast.AST) -> list[tuple[ast.expr, ast.expr | None]]:
-    """Return what a node binds, each with the expression, None where it isn't just that."""
+    """Return the names that a node binds, each with its expression, None where that isn't the whole value."""
     if isinstance(node, ast.Assign):
         return [(target, node.value) for target in node.targets]
     if isinstance(node, ast.AnnAssign | ast.NamedExpr):

@@ -1,14 +1,14 @@
 """Statements in Python code, by this rule:
 
-- what is written to a file of a tracefs that takes definitions, filters or triggers: by `write`, `writelines`, `print`
-  or `os.write` to what was opened, by `write_text`, or by a function that is given the path and then the text;
-- that a file of definitions is opened with "w", which removes all probes in it, or with "a", which fails;
+- text written to a file of a tracefs that takes definitions, filters or triggers: by `write`, `writelines`, `print` or
+  `os.write` to an open file, by `write_text`, or by a function that is given the path and then the text;
+- an opening of a file of definitions with "w", which removes all probes in it, or with "a", which fails;
 - the definition and `filter=` of a call of a method `trace`;
-- what a shell is given, as `scripts` says: the first argument of `system`, `run`, `Popen`, `call` and the like, and any
-  string that is a command which writes to such a file;
+- shell commands, read by `scripts`: the first argument of `system`, `run`, `Popen`, `call` and the like, and any string
+  that is a command which writes to such a file;
 - any other string each of whose lines is a definition with a name and a place.
 
-What the program itself says, `constants` knows; of the rest it is said that it isn't known, and it can't be asked.
+`constants` knows the values that the program itself contains; other values are reported as unknown, and can't be asked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHOWN = 60
 
 
 class NotPython(ValueError):
-    """The text can't be read as Python; `line` is where."""
+    """The text can't be read as Python; `line` says where."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ def statements_in(text: str, source: str) -> list[Statement]:
     """Return the statements of a Python program.  Raise `NotPython`."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the program's own, such as invalid escapes
+            warnings.simplefilter("ignore")  # warnings about the program, such as invalid escapes
             tree = ast.parse(text)
         return _PythonReader(PythonProgram(tree, source, text)).statements()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -65,9 +65,9 @@ def statements_in(text: str, source: str) -> list[Statement]:
 class _PythonReader:
     def __init__(self, program: PythonProgram) -> None:
         self._program = program
-        self._statements: dict[Statement, bool] = {}  # and whether it is certain that it is written
-        self._silent: set[ast.AST] = set()  # what is no statement whatever it looks like
-        self._given: set[Routine] = set()  # functions that write what they are given
+        self._statements: dict[Statement, bool] = {}  # and whether it is certainly written
+        self._silent: set[ast.AST] = set()  # texts that aren't statements, whatever they look like
+        self._given: set[Routine] = set()  # functions that write their arguments
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order of the source."""
@@ -93,7 +93,7 @@ class _PythonReader:
     # ------------------------------------------------------------------------------------------------- writes
 
     def _write(self, call: ast.Call) -> None:
-        """Note what a call writes to what was opened, and how it opens it."""
+        """Note what a call writes to an open file, and how it opens one."""
         self._opening(call)
         function = self._program.within[call]
         for on, data in _written_by(call):
@@ -125,7 +125,7 @@ class _PythonReader:
         self._add(written(path.text, value.text, value.position, is_on_one_line=is_on_one_line), value)
 
     def _opened(self, node: ast.expr, function: Routine | None, line: int) -> tuple[ast.expr, Routine | None] | None:
-        """Return the path of the file that an expression stands for, and the function in which it is named."""
+        """Return the path of the file that an expression means, and the function that names it."""
         for _ in range(8):
             if isinstance(node, ast.Call):
                 name = called(node)
@@ -148,7 +148,7 @@ class _PythonReader:
         return None
 
     def _opening(self, call: ast.Call) -> None:
-        """Note a file of definitions that is opened so that all in it is lost, or so that it can't be."""
+        """Note an opening that empties a file of definitions, or that fails."""
         name = called(call)
         path = call.func.value if name in _OF_PATHS and isinstance(call.func, ast.Attribute) else _path_of(call, name)
         if path is None or name == "fdopen":
@@ -168,7 +168,7 @@ class _PythonReader:
                 return
 
     def _pair(self, call: ast.Call) -> None:
-        """Note what a function is given after the path of a file."""
+        """Note a function's argument after the path of a file."""
         name = called(call)
         if name in _NOT_WRITING or name in _SHELL:
             return
@@ -228,7 +228,7 @@ class _PythonReader:
                 self._add([Statement(FILTER, one.text, FILTER, one.position)], one)
 
     def _silence(self, node: ast.AST) -> None:
-        """Leave out what a text is made of, documentation, and what is only said to people."""
+        """Leave out parts of texts, documentation, and messages to people."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             self._silent.add(node.value)
         elif self._is_composed(node):
@@ -237,7 +237,7 @@ class _PythonReader:
             self._silent.update(part for part in ast.walk(node) if isinstance(part, ast.expr))
 
     def _is_composed(self, node: ast.AST) -> bool:
-        """Return whether an expression is a text that is made of others."""
+        """Return whether an expression is a text made of others."""
         is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
         return isinstance(node, ast.JoinedStr) or (
             isinstance(node, ast.expr) and (is_format or isinstance(node, ast.BinOp)) and self._value(node) is not None
@@ -265,7 +265,7 @@ class _PythonReader:
 
 
 def _is_message(call: ast.Call) -> bool:
-    """Return whether what a call is given is only said to people."""
+    """Return whether a call's arguments are only messages to people."""
     return _SAYING.fullmatch(called(call)) is not None and not any(one.arg == "file" for one in call.keywords)
 
 
@@ -276,14 +276,14 @@ def _path_of(call: ast.Call, name: str) -> ast.expr | None:
     if isinstance(call.func, ast.Attribute) and name == "open":
         on = ast.unparse(call.func.value) if isinstance(call.func.value, ast.Name) else ""
         if on not in ("os", "io", "codecs", "builtins", "aiofiles"):
-            return call.func.value  # a path's own method
+            return call.func.value  # a method of a path
     if call.args:
         return call.args[0]
     return next((one.value for one in call.keywords if one.arg in ("file", "path", "fd")), None)
 
 
 def _mode(call: ast.Call) -> str:
-    """Return the mode in which a call opens a file, as open() has it, "" if it isn't known."""
+    """Return the mode of open() in which a call opens a file, "" if unknown."""
     is_method = isinstance(call.func, ast.Attribute)
     on = (
         ast.unparse(call.func.value)
@@ -301,7 +301,7 @@ def _mode(call: ast.Call) -> str:
 
 
 def _written_by(call: ast.Call) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
-    """Yield what a call may write to, and what it writes."""
+    """Yield the possible target of a call's write, and the text."""
     name = called(call)
     if isinstance(call.func, ast.Attribute):
         if isinstance(call.func.value, ast.Name) and call.func.value.id == "os":

@@ -1,7 +1,7 @@
 """The expressions of a program in Go, C, C++, Rust or Perl that are texts, from its tokens.
 
-Brackets make groups; what stands between commas, semicolons and the like is an expression.  Known are literals, what is
-joined by +, a dot or nothing, what is formatted, and names by what was last bound to them before.
+Brackets make groups; commas, semicolons and the like separate expressions.  Known are literals, texts joined by +, a
+dot or nothing, formatted texts, and names by their last binding.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _BINDS_BY_CALL = {
     "vsnprintf": (0, 2),
     "xasprintf": (0, 1),
 }
-_DEPTH = 60  # of brackets in one another
-_FAR = 60  # items that are looked at for a name, or what a name is given
-_NEAR = 12  # items after a name of Perl in which there is a string, if it is a call that matters
-_BOUND = 50  # bindings of a name that are looked at
+_DEPTH = 60  # nested brackets
+_FAR = 60  # items that are searched for a name, or for its value
+_NEAR = 12  # items after a name of Perl within which a relevant call has a string
+_BOUND = 50  # bindings of a name that are considered
 
 
 class Group(NamedTuple):
-    """What stands between brackets."""
+    """The items between brackets."""
 
     mark: str
     items: list[Item]
@@ -48,7 +48,7 @@ Item = Lexeme | Group
 
 
 class Called(NamedTuple):
-    """A call: the whole name of what is called, its last part, what is given, and where it begins."""
+    """A call: the full name, its last part, the arguments, and where it begins."""
 
     qualified_name: str
     name: str
@@ -138,7 +138,7 @@ class Tree:
                     self.assigned.setdefault(one.offset, []).append(name)
 
     def bindings(self, name: str, offset: int) -> list[list[Item]]:
-        """Return what a name may stand for at a place: what was last bound to it before, and in branches since."""
+        """Return the possible values of a name at a position: its last binding, and those in branches since."""
         every = self._bound.get(name, [])
         past = bisect_left(every, offset, key=lambda one: one[0])
         each = every[max(0, past - _BOUND) : past + 1]
@@ -160,7 +160,7 @@ class Tree:
 
 
 def _ended(tokens: Sequence[Lexeme], language: str) -> list[Lexeme]:
-    """Return the tokens without the ends of lines; in Go, where they end statements, with those that do."""
+    """Return the tokens without line ends; in Go, with those that end statements."""
     found: list[Lexeme] = []
     for token in tokens:
         if token.kind == MARK and token.value.text == "\n":
@@ -189,7 +189,7 @@ def _grouped(tokens: Sequence[Lexeme]) -> list[Item]:
 
 
 def _call(items: Sequence[Item], index: int) -> Called | None:
-    """Return the call whose arguments are the group at an index; None if that isn't a call."""
+    """Return the call whose arguments are the group at an index; None if there is none."""
     group = items[index]
     assert isinstance(group, Group)
     offset = index - 1
@@ -254,7 +254,7 @@ def _comma(each: Sequence[list[Item]]) -> list[Item]:
 
 
 def _bound_name(left: Sequence[Item]) -> str:
-    """Return the name that stands before an equals sign: the last, before a type or brackets; the first of several."""
+    """Return the name before an equals sign: the last one, before a type or brackets; the first of several."""
     tokens: list[Lexeme] = []
     for item in left:
         if isinstance(item, Group):
@@ -276,7 +276,7 @@ def is_link(item: Item) -> bool:
 
 
 def plain(items: Sequence[Item]) -> str:
-    """Return the name that an expression is, "" if it is more than that."""
+    """Return the name, "" if the expression is more than a name."""
     words = [
         item for item in items if not (isinstance(item, Lexeme) and item.value.text in ("&", "*", "mut", "my", "our"))
     ]
@@ -285,7 +285,7 @@ def plain(items: Sequence[Item]) -> str:
 
 
 def shown(items: Sequence[Item]) -> str:
-    """Return how an expression is written, in short."""
+    """Return an expression's code, shortened."""
     pieces: list[str] = []
     for item in _flat(items):
         pieces.append(f'"{item.value.text}"' if item.kind == STRING else item.value.text.strip())
@@ -307,7 +307,7 @@ def _flat(items: Sequence[Item]) -> Iterator[Lexeme]:
 
 
 def strings(items: Sequence[Item]) -> list[Lexeme]:
-    """Return the strings of an expression, those in groups of it too."""
+    """Return the strings of an expression, including those in its groups."""
     return [one for one in _flat(items) if one.kind == STRING]
 
 

@@ -1,4 +1,4 @@
-"""Shell scripts: a text comes in, and the statements go out that it makes when it is run.
+"""Shell scripts: a text comes in, and the statements that it makes when run go out.
 
 Start with `scripts`, which follows a script; `syntax` reads words, `grammar` commands, `expansion` and `printing`
 say what these stand for and print.

@@ -1,7 +1,7 @@
-"""A shell's expansion of words, as far as a script itself says what stands for them.
+"""A shell's expansion of words, as far as the script itself contains their values.
 
-A variable has the value that was assigned to it before.  Where branches assign different ones, it has all of these, and
-variables of the same branch keep together; where nothing is known, a word says which of its parts that is.
+A variable has its last assigned value.  Where branches assign different values it has all of them, and variables of the
+same branch stay together; a word tells which of its parts are unknown.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kprobe_check.sources.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER
 from kprobe_check.sources.texts import Text, plus, unknown
 from kprobe_check.statement import Position
 
-_COMBINATIONS = 24  # of values; with more, none of them is known
+_COMBINATIONS = 24  # of values; with more, all are unknown
 _DEFAULTS = (":-", "-", ":=", "=")
 
 
 class Choice(NamedTuple):
-    """The values of a variable after a choice: that of each of its branches, None where it has none."""
+    """The values of a variable after a choice: one for each branch, None where it is unset."""
 
     key: int
     values: tuple[Value | None, ...]
@@ -37,7 +37,7 @@ _EMPTY: Mapping[int, int] = {}
 
 
 class Scope:
-    """The variables of a shell and its arguments, None where it isn't known which there are."""
+    """The variables of a shell and its arguments, None where unknown."""
 
     def __init__(self, source: str, output: Callable[[WordPart], str | None]) -> None:
         self.source = source
@@ -46,7 +46,7 @@ class Scope:
         self._output = output
 
     def position(self, word: Word) -> Position:
-        """Return where a word stands."""
+        """Return a word's position."""
         return Position(self.source, word.line, word.column)
 
     def forget(self, names: Iterable[str]) -> None:
@@ -54,7 +54,7 @@ class Scope:
         self.variables |= {name: unknown(f"${name}") for name in names}
 
     def combinations(self, words: Iterable[Word]) -> list[Mapping[int, int]]:
-        """Return what may have been chosen, as far as words depend on it: for each choice the branch."""
+        """Return the combinations of branches that words depend on: for each choice the branch."""
         sizes: dict[int, int] = {}
         for word in words:
             for value in self._values(word.parts):
@@ -90,7 +90,7 @@ class Scope:
         return self._joined(word.parts, self._origin(word, picks), picks)
 
     def _origin(self, word: Word, picks: Mapping[int, int]) -> Position:
-        """Return where what a word says stands: if it is one parameter, where that has its value from."""
+        """Return the origin of a word's text: for a single parameter, where its value was assigned."""
         parts = [part for part in word.parts if part.text]
         if len(parts) == 1 and parts[0].kind == PARAMETER and not parts[0].operator:
             value = self._value(parts[0].name, picks)
@@ -99,7 +99,7 @@ class Scope:
         return self.position(word)
 
     def fields(self, word: Word, picks: Mapping[int, int] = _EMPTY) -> list[Text]:
-        """Return the words that a word is expanded to: none, one, or several."""
+        """Return the words that a word expands to: none, one, or several."""
         position = self._origin(word, picks)
         found: list[Text] = []
         current = Text("", (), position)
@@ -138,7 +138,7 @@ class Scope:
         return found
 
     def _many(self, part: WordPart, picks: Mapping[int, int]) -> list[Text] | None:
-        """Return what "$@" and "${ARRAY[@]}" stand for; None for other parts, and where that isn't known."""
+        """Return the words of "$@" and "${ARRAY[@]}"; None for other parts, and where unknown."""
         if part.kind != PARAMETER or part.operator:
             return None
         if part.name in ("@", "*") and self.arguments is not None:
@@ -173,7 +173,7 @@ class Scope:
         return unknown(part.text) if value is None else value
 
     def _value(self, name: str, picks: Mapping[int, int]) -> Text | None:
-        """Return what a parameter stands for; None if the script doesn't say, so that it may have no value."""
+        """Return the value of a parameter; None if the script doesn't contain it, so that it may be unset."""
         if name.isdigit():
             at = int(name) - 1
             if self.arguments is None or at < 0:

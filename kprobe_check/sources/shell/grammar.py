@@ -32,12 +32,12 @@ _FUNCTION = re.compile(r"[\w.:-]+")
 
 
 def script(text: str) -> tuple[Node, ...]:
-    """Return the commands of a script, in the order in which they stand in it."""
+    """Return the commands of a script, in their order."""
     return nodes(ScriptReader(text).tokens(), 0)
 
 
 def nodes(tokens: Sequence[Token], depth: int) -> tuple[Node, ...]:
-    """Return the commands that tokens are; what closes nothing is passed over."""
+    """Return the commands in tokens; unmatched closing tokens are skipped."""
     parser = _Commands(tokens, depth)
     found: list[Node] = []
     while not parser.is_at_end:
@@ -72,7 +72,7 @@ class _Commands:
     # ------------------------------------------------------------------------------------------------- lists
 
     def sequence(self, ends: Collection[str]) -> list[Node]:
-        """Read commands up to a keyword or operator of `ends`, or to one that closes something else."""
+        """Read commands up to a keyword or operator of `ends`, or to any other closing one."""
         found: list[Node] = []
         while not self.is_at_end:
             token = self._peek()

@@ -1,4 +1,4 @@
-"""What a command of a script prints, as far as that is known, and what a command `kprobe` asks for."""
+"""The output of a script's command, as far as known, and the statements of a command `kprobe`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FETCHES = re.compile(r"\$(?:retval|arg\d+|arg\*|stack\d*|comm|current)\b")
 
 
 def printed_lines(name: str, words: Sequence[Text], *, is_bash: bool | None) -> list[Text]:
-    """Return the lines that echo or printf prints, in bash, in another shell, or in one of which that isn't known."""
+    """Return the lines that echo or printf prints in bash, in another shell, or in an unknown one."""
     each = [field.text for field in words[1:]]
     unknowns = tuple(dict.fromkeys(one for field in words[1:] for one in field.unknowns))
     because = next((field.because for field in words[1:] if field.because), "")
@@ -34,7 +34,7 @@ def printed_lines(name: str, words: Sequence[Text], *, is_bash: bool | None) -> 
 def _lines(
     output: str, fields: Sequence[Text], unknowns: tuple[str, ...], position: Position, because: str
 ) -> list[Text]:
-    """Return the lines of what is printed, each where the word begins that it is, or, in one long word, where it is."""
+    """Return the printed lines, each at the position of its word or, in one long word, at its own."""
     starts = {field.text.strip(): field.position for field in reversed(fields)}
     block = next((field for field in fields if output.strip("\n") == field.text.strip("\n") and "\n" in output), None)
     lines = []
@@ -48,14 +48,14 @@ def _lines(
 
 
 def unknown_output(words: Sequence[Text]) -> Text:
-    """Return what a command prints of which it isn't known what it does."""
+    """Return the unknown output of an unknown command."""
     command = " ".join(field.text for field in words)
     output = unknown(f"$({command})", words[0].position)
     return output._replace(because=f"what `{output.text[2:].removesuffix(')')}` prints isn't known")
 
 
 def traced(words: Sequence[Text]) -> list[Statement]:
-    """Return what a command `kprobe` asks for; nothing if its options make no sense."""
+    """Return the statements of a command `kprobe`; none if its options make no sense."""
     from kprobe.options.command_line import UsageError, read_options
 
     try:
@@ -76,7 +76,7 @@ def traced(words: Sequence[Text]) -> list[Statement]:
 
 
 def clear(statement: Statement, output: Text) -> Statement:
-    """Return a statement with what keeps it from being asked."""
+    """Return a statement with the reason why it can't be asked."""
     name = next((name for name in output.unknowns if name in statement.text), "")
     if not name or statement.unclear:
         return statement

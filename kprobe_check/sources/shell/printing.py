@@ -1,4 +1,4 @@
-"""What a shell's `echo` and `printf` print, and what $'…' means: in bash, and in dash, which is /bin/sh elsewhere.
+"""The output of a shell's `echo` and `printf`, and the value of $'…': in bash, and in dash, which is /bin/sh elsewhere.
 
 Sources: POSIX, "printf" and "echo"; bash(1), "SHELL BUILTIN COMMANDS"; dash(1).
 """
@@ -18,15 +18,15 @@ _ESCAPE_IN_DASH = re.compile(r"\\(?:(?!)()|(0[0-7]{0,3}|[0-7]{1,3})|(?!)()|(?!)(
 _CONTROL = re.compile(r"\\(?:c(.)|.)", re.S)
 _CONVERSION = re.compile(r"%([-+ #0]*+)(\d*+|\*)(?:\.(\d*+|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
 _NUMBER = re.compile(r"\s*[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-_SINGLE = {"E": "\x1b", '"': '"', "'": "'", "?": "?"}  # what only bash knows
+_SINGLE = {"E": "\x1b", '"': '"', "'": "'", "?": "?"}  # escapes that only bash knows
 
 
 class Unclear(ValueError):
-    """It can't be known what is printed, as it says."""
+    """The output can't be known; the text says why."""
 
 
 def dollar_quoted(text: str) -> str:
-    """Return what $'TEXT' means, which a NUL ends."""
+    """Return the value of $'TEXT', which a NUL ends."""
     said = _CONTROL.sub(lambda found: chr(ord(found[1].upper()) & 0x1F) if found[1] else found[0], text)
     return _unescaped(said, _ESCAPE, {**_LETTERS, **_SINGLE})[0].partition("\0")[0]
 

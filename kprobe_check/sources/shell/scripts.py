@@ -1,15 +1,15 @@
 """Statements in a shell script, by this rule:
 
-- what `echo`, `printf`, `cat` or a here-document gives to a file of a tracefs that takes definitions, filters or
+- the output of `echo`, `printf`, `cat` or a here-document to a file of a tracefs that takes definitions, filters or
   triggers: by a redirection, its own or that of a group, loop or function around it, by `exec`, or through `tee` and
-  `dd`; the file is known by the last parts of its path, whatever stands before them;
-- that a file of definitions is opened with `>`, which removes all probes that are in it;
+  `dd`; the last parts of its path identify the file;
+- an opening of a file of definitions with `>`, which removes all probes in it;
 - the definition and the filter of a command `kprobe`;
 - all of that in a script that a shell is given: `sudo sh -c 'echo … > …/kprobe_events'`, `ssh`, `adb shell`, `eval`;
 - any other word that is a whole definition with a name and a place: `PROBE='p:myopen do_sys_openat2'`.
 
-Variables, arguments of functions and lists of loops are known as far as the script itself says what they are.  What
-isn't known can't be asked.
+Variables, arguments of functions and lists of loops are known as far as the script itself contains them.  What is
+unknown can't be asked.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from kprobe_check.sources.shell.syntax import (
 from kprobe_check.sources.texts import Text, unknown
 from kprobe_check.statement import Position, Statement, definition, looks_like_definition, without_doubles
 
-_DEPTH = 5  # of scripts in scripts
-_CALLS = 12  # of functions in functions
-_STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
+_DEPTH = 5  # nested scripts
+_CALLS = 12  # nested function calls
+_STEPS = 20_000  # commands that are followed; after that, functions and loops aren't entered
 _ITEMS = 200  # of a loop
 _BRANCHES = 8
-_NESTED = 3  # substituted commands in one another
-_LONGEST = 1 << 14  # characters of a variable's value: values are made of values
+_NESTED = 3  # nested command substitutions
+_LONGEST = 1 << 14  # characters of a variable's value: values are built from values
 
 
 class Target(list[Text]):
@@ -60,7 +60,7 @@ class Target(list[Text]):
 
 
 class Streams:
-    """What a command reads, and where its output and that of its other descriptors goes."""
+    """A command's input, and the targets of its output and of its other descriptors."""
 
     def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
         self.out = out
@@ -75,12 +75,12 @@ class Streams:
 
 
 def statements_in(text: str, source: str, depth: int = 0) -> list[Statement]:
-    """Return the statements of a shell script; `depth` is how many scripts it is in."""
+    """Return the statements of a shell script; `depth` is the number of scripts around it."""
     return _Walker(source, depth, is_bash=_is_bash(text)).run(text)
 
 
 def inside(text: str, position: Position, depth: int = 0) -> list[Statement]:
-    """Return the statements of a script that stands in another source; those of its first line are at `position`."""
+    """Return the statements of a script inside another source; its first line begins at `position`."""
     return _placed(statements_in(text, position.source, depth + 1), position)
 
 
@@ -96,13 +96,13 @@ def _placed(statements: Iterable[Statement], position: Position) -> list[Stateme
 
 
 def _is_bash(text: str) -> bool | None:
-    """Return whether it is certain that bash reads a script (True): its echo and printf aren't those of every sh."""
+    """Return whether bash certainly reads a script: its echo and printf differ from those of other shells."""
     first = text.partition("\n")[0]
     return bool(re.search(r"\bbash\b", first)) if first.startswith("#!") else None
 
 
 class _Walker:
-    """Follows a script, and notes what it writes."""
+    """Follows a script, and notes its writes."""
 
     def __init__(self, source: str, depth: int, *, is_bash: bool | None) -> None:
         self._source = source
@@ -115,11 +115,11 @@ class _Walker:
         self._nested = 0
         self._steps = 0
         self._keys = 0
-        self._grown: set[str] = set()  # variables to which something is added: what they are given isn't all
-        self._statements: dict[Statement, bool] = {}  # and whether it is certain that it is written
+        self._grown: set[str] = set()  # variables that are appended to: an assignment isn't their full value
+        self._statements: dict[Statement, bool] = {}  # and whether it is certainly written
 
     def run(self, text: str, read: tuple[Text, ...] | None = None) -> list[Statement]:
-        """Return a script's statements; what is only a word is left out where it is written, too."""
+        """Return a script's statements; a mere word is left out where it is also written."""
         each = script(text)
         self._grown = set(words.grown(each))
         self._walk_all(each, Streams(read=read))
@@ -181,13 +181,13 @@ class _Walker:
             self._choose(bodies, streams)
 
     def _items(self, listed: Sequence[Word]) -> list[Text] | None:
-        """Return what a loop goes through; None if that isn't known: files, and what the shell puts there."""
+        """Return the items of a loop; None if unknown: files, and expansions by the shell."""
         items = [item for word in listed for item in self._scope.fields(word)]
         is_known = len(items) <= _ITEMS and not any(item.text in item.unknowns or _is_pattern(item) for item in items)
         return items if is_known else None
 
     def _repeat(self, node: Compound, streams: Streams) -> None:
-        """Follow a loop of which it isn't known how often it runs: nothing is known of what it assigns."""
+        """Follow a loop with an unknown number of runs: the variables that it assigns are unknown."""
         names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
         self._scope.forget(names)
         self._walk_all(node.bodies[0], streams)
@@ -288,7 +288,7 @@ class _Walker:
         return value if len(value.text) <= _LONGEST else unknown(f"${name}")
 
     def _run(self, name: str, command: list[Text], streams: Streams, *, is_shell: bool) -> bool:
-        """Follow one command, and return whether its words aren't to be looked at by themselves."""
+        """Follow one command, and return whether its words need no further reading."""
         if name == "kprobe":
             self._add(traced(command))
             return True
@@ -309,7 +309,7 @@ class _Walker:
         return self._copied(name, command, streams)
 
     def _copied(self, name: str, command: list[Text], streams: Streams) -> bool:
-        """Follow a command that copies what it reads, or one of which it isn't known what it prints."""
+        """Follow a command that copies its input, or one with unknown output."""
         if name in ("tee", "dd"):
             is_adding = words.is_adding(name, command[1:])
             each = words.files(name, command[1:])
@@ -360,14 +360,14 @@ class _Walker:
         self._scope.arguments = before
 
     def _inner(self, given: Text, streams: Streams, *, is_same: bool) -> None:
-        """Follow a script that a shell is given."""
+        """Follow a script among a shell's words."""
         walker = _Walker(self._source, self._depth + 1, is_bash=self._is_bash if is_same else None)
         if is_same:
             walker._scope.variables = dict(self._scope.variables)
         self._add(clear(one, given) for one in _placed(walker.run(given.text, streams.read), given.position))
 
     def _output(self, part: WordPart) -> str | None:
-        """Return what a substituted command prints; None if that isn't known."""
+        """Return the output of a substituted command; None if unknown."""
         pipe = Target()
         if self._steps >= _STEPS or self._nested >= _NESTED:
             return None
@@ -382,7 +382,7 @@ class _Walker:
         return "\n".join(one.text for one in pipe).rstrip("\n")
 
     def _loose(self, each: Iterable[Word], picks: Mapping[int, int] | None = None) -> None:
-        """Note words that are whole definitions."""
+        """Note words that are complete definitions."""
         for word in each:
             literal = next((part.text for part in word.parts if part.text), "")
             if not literal or (literal[0] not in "prefst$ \t\n" and not words.holds_assignment(word)):

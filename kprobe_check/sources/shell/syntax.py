@@ -1,7 +1,7 @@
 """A shell script's words, commands and redirections, as far as they can be known without running a shell.
 
-Nothing is expanded here; a word says of which pieces it is made.  Any text can be read; quotes, groups and
-here-documents that don't end, end with it.
+Nothing is expanded here; a word consists of pieces.  Any text can be read; its end closes open quotes, groups and
+here-documents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kprobe_check.sources.shell.printing import dollar_quoted
 
 LITERAL, PARAMETER, COMMAND, ARRAY, UNKNOWN = "literal", "parameter", "command", "array", "unknown"
 GROUP, CHOICE, LOOP, EACH, FUNCTION, MAYBE = "group", "choice", "loop", "each", "function", "maybe"
-DEPTH = 40  # of groups and substitutions in one another; what is deeper isn't looked into
+DEPTH = 40  # nested groups and substitutions; deeper ones aren't read
 _NAME = re.compile(r"\w+|[#?@*!$-]")
 _IN_BRACES = re.compile(r"(\w+(?:\[[@*]\])?|[@*])(?:(:?[-=?+])(.*))?", re.S)
 _OPERATOR = re.compile(r"&>>?|\d*(?:>>|>\||>&|<<-|<<<|<<|<&|<>|>|<)|&&|\|\||\|&|;;&?|;&|[;&|()\n]")
@@ -25,9 +25,9 @@ _BRACES = re.compile(r"\{[^\s{}'\"$]*\}")
 
 
 class WordPart(NamedTuple):
-    """A piece of a word: text as it stands, a parameter `name` with what follows it in braces, or a command's output.
+    """A piece of a word: literal text, a parameter `name` with its operators in braces, or a command's output.
 
-    `text` is what a literal piece means, and how any other is written.
+    `text` is a literal piece's value, and any other's code.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class WordPart(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word; `text` has no quotes, and what is expanded stands in it as it was written."""
+    """A word; `text` has no quotes, and has expansions as written."""
 
     parts: tuple[WordPart, ...]
     line: int
@@ -54,7 +54,7 @@ class Word(NamedTuple):
 
     @property
     def is_literal(self) -> bool:
-        """Return whether nothing in it is expanded."""
+        """Return whether it has no expansions."""
         return all(part.kind == LITERAL for part in self.parts)
 
 
@@ -75,7 +75,7 @@ class Command(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Commands, each of which reads what the one before it writes."""
+    """Commands, each of which reads the output of the one before."""
 
     stages: tuple[Node, ...]
 
@@ -99,7 +99,7 @@ Node = Command | Pipeline | Compound
 
 
 class Document:
-    """A here-document that was announced, and is read when its line ends."""
+    """A here-document that was announced, and is read at the end of its line."""
 
     def __init__(self, delimiter: str, *, is_quoted: bool, strips: bool) -> None:
         self.delimiter = delimiter
@@ -117,7 +117,7 @@ class Arrow(NamedTuple):
     document: Document | None
 
     def redirection(self) -> Redirection:
-        """Return it with the here-document, which has been read by now."""
+        """Return it with its here-document, once that has been read."""
         return Redirection(
             self.number, self.operator, self.target, None if self.document is None else self.document.body
         )
@@ -127,7 +127,7 @@ Token = str | Word | Arrow
 
 
 class ScriptReader:
-    """Reads a text from `offset` on, up to a parenthesis that closes none of it, or to its end."""
+    """Reads a text from `offset` on, up to an unmatched closing parenthesis, or to its end."""
 
     def __init__(self, text: str, offset: int = 0, depth: int = 0, starts: Sequence[int] | None = None) -> None:
         self._text = text
@@ -137,7 +137,7 @@ class ScriptReader:
         self._documents: list[Document] = []
 
     def tokens(self, *, is_inner: bool = False) -> list[Token]:
-        """Return words, redirections and operators; with `is_inner`, of a substitution, whose end is passed."""
+        """Return words, redirections and operators; with `is_inner`, those of a substitution, and pass its end."""
         found: list[Token] = []
         open_ = 0
         is_case = 0
@@ -214,7 +214,7 @@ class ScriptReader:
             document.body = Word(parts, *self._line_and_column(start))
 
     def _quoted(self, text: str) -> tuple[WordPart, ...]:
-        """Return the parts of a text that stands between double quotes, or as if it did."""
+        """Return the parts of a text in double quotes, or read as if it were."""
         if "$" not in text and "`" not in text and "\\" not in text:
             return (WordPart(LITERAL, text, True),)
         inner = ScriptReader(text, 0, self._depth + 1)
@@ -279,7 +279,7 @@ class ScriptReader:
         return parts
 
     def inside_quotes(self, mark: str) -> WordPart:
-        """Read a piece of what is quoted up to `mark`, without which it is a here-document."""
+        """Read a piece of quoted text up to `mark`; without a mark it is a here-document."""
         text, start = self._text, self.offset
         char = text[start]
         if char == "\\" and text[start + 1 : start + 2] in tuple("$`\\\n" + mark):
@@ -325,7 +325,7 @@ class ScriptReader:
         return WordPart(COMMAND, self._text[start : self.offset], is_quoted, body=body)
 
     def _tokens_inside(self) -> tuple[Token, ...]:
-        """Read a substitution from behind its parenthesis to its end."""
+        """Read a substitution from after its parenthesis to its end."""
         if self._depth >= DEPTH:
             self.offset -= 1
             self._skip("(", ")")
@@ -371,7 +371,7 @@ class ScriptReader:
         return tuple(parts)
 
     def _skip(self, opening: str, closing: str) -> None:
-        """Pass what stands between two marks, the first of which is here, and what is quoted in it."""
+        """Pass the text from one mark, which is here, to the other, including quoted text."""
         text, depth = self._text, 0
         while self.offset < len(text):
             char = text[self.offset]

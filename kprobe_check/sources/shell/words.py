@@ -1,4 +1,4 @@
-"""The words of a shell's command: what stands before its name, the script that it is given, the files it writes."""
+"""The words of a shell command: those before its name, its script, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _CARRIERS = frozenset(
         "{",
     ]
 )
-_NEAR = 20  # words after `sudo` and the like in which the command is looked for
+_NEAR = 20  # words after `sudo` and the like among which the command is looked for
 _REMOTE = frozenset(["ssh", "adb", "sshpass", "rsh", "vagrant", "gcloud", "hdc"])
 _WRITING = frozenset(["echo", "printf", "tee", "cat", "dd", "eval", "kprobe"])
 _ASSIGNMENT = re.compile(r"(\w+)(?:\[[^]]*\])?(\+?)=")
@@ -111,7 +111,7 @@ _VALUED_BY_SSH = frozenset("BbcDEeFIiJLlmOopQRSWw")
 
 
 def without_assignments(each: Sequence[Word]) -> tuple[Word, ...]:
-    """Return the words from the command's name on; those of a declaration are all assignments."""
+    """Return the words from the command's name on; a declaration's words are all assignments."""
     index = next((index for index, word in enumerate(each) if not holds_assignment(word)), len(each))
     if index < len(each) and each[index].text in DECLARING and any(holds_assignment(word) for word in each[index:]):
         return ()
@@ -169,7 +169,7 @@ def grown(each: Iterable[Node]) -> Iterator[str]:
 
 
 def bare(fields: Sequence[Text]) -> list[Text]:
-    """Return the words from the command's name on that is run in the end: without `sudo`, `env` and their options."""
+    """Return the words of the command that finally runs: without `sudo`, `env` and their options."""
     index = 0
     while index < len(fields) and fields[index].text.rpartition("/")[2] in _CARRIERS:
         index += 1
@@ -189,7 +189,7 @@ def _is_known(text: str) -> bool:
 
 
 def is_exec(fields: Sequence[Text]) -> bool:
-    """Return whether a command without a name of its own changes where all output goes from here on."""
+    """Return whether a command is an `exec` that redirects all further output."""
     return bool(fields) and fields[0].text == "exec"
 
 
@@ -202,7 +202,7 @@ def reads_script(fields: Sequence[Text]) -> bool:
 
 
 def script(name: str, arguments: Sequence[Text]) -> Text | None:
-    """Return the script that a shell is given among its words; None if it is given none."""
+    """Return the script among a shell's words; None if there is none."""
     if name == "eval":
         return _joined(arguments)
     if name == "adb" or name == "hdc":
@@ -244,7 +244,7 @@ def files(name: str, arguments: Sequence[Text]) -> list[Text]:
 
 
 def is_adding(name: str, arguments: Sequence[Text]) -> bool:
-    """Return whether tee or dd keeps what is in its files."""
+    """Return whether tee or dd keeps the contents of its files."""
     if name == "tee":
         return any(re.fullmatch(r"-[b-z]*a[a-z]*|--append", field.text) for field in arguments)
     return any(field.text.startswith("conv=") and "notrunc" in field.text for field in arguments)

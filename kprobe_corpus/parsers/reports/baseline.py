@@ -1,6 +1,6 @@
-"""What a parser is known to misread, in a file: what is new fails, what is repaired is struck off.
+"""A file of a parser's known misreadings: new ones fail, repaired ones are removed.
 
-A line is a text and what of it is misread, the records by their numbers in its truth.jsonl, from 1.
+A line is a text and its misreadings, with records by their numbers in its truth.jsonl, from 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BadBaseline(CorpusError):
 
 
 class Failure(NamedTuple):
-    """One thing that is misread of a record, by its number; of a text that was crashed or hung at, `record` is 0."""
+    """A misread part of a record, by its number; `record` is 0 for a text at which the command crashed or hung."""
 
     kernel: str
     name: str
@@ -62,7 +62,7 @@ class Failure(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What failures are of: the corpus and its version, which of its texts, and what is compared."""
+    """The extent of a test: the corpus and its version, the texts, and what is compared."""
 
     corpus: str
     texts: str = ALL
@@ -70,26 +70,26 @@ class Extent(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """Known failures, and what they are of."""
+    """Known failures, and the extent of their test."""
 
     scope: Extent
     failures: frozenset[Failure]
 
 
 class Change(NamedTuple):
-    """Failures beside a baseline: those that it has, those that it hasn't, and those of its own that are no more."""
+    """Failures compared with a baseline: known ones, new ones, and repaired ones."""
 
     known: frozenset[Failure]
     new: frozenset[Failure]
     repaired: frozenset[Failure]
 
     def left(self, before: Baseline) -> Baseline:
-        """Return the baseline without what is repaired."""
+        """Return the baseline without repaired failures."""
         return before._replace(failures=before.failures - self.repaired | self.known)
 
 
 def failures(results: Iterable[Result]) -> Iterator[Failure]:
-    """Yield what was misread; of a text at which the command crashed or hung, that alone."""
+    """Yield the misreadings; for a text at which the command crashed or hung, only that."""
     for result in results:
         place = (result.entry.kernel, result.entry.name)
         if result.state != ANSWERED:
@@ -102,10 +102,10 @@ def failures(results: Iterable[Result]) -> Iterator[Failure]:
 
 
 def change(before: Baseline, results: Sequence[Result], scope: Extent) -> Change:
-    """Compare failures with a baseline; of other texts than the baseline is of, none is said to be repaired.
+    """Compare failures with a baseline; only texts of the test can count as repaired.
 
-    Of a text at which the command was known to crash everything is known; of one at which it crashes now, nothing is
-    repaired.
+    If the command was known to crash at a text, all failures there are known; if it crashes there now, none
+    is repaired.
     """
     found = frozenset(failures(results))
     ended_before = {one.text for one in before.failures if one.kind in ENDED}
@@ -147,7 +147,7 @@ def read(path: str) -> Baseline | None:
 
 
 def held(path: str, before: Baseline, scope: Extent, *, updates: bool) -> None:
-    """Raise `BadBaseline` if a baseline is of something else than what is tested."""
+    """Raise `BadBaseline` if a baseline has another extent than the test."""
     for what, was, now in zip(Extent._fields, before.scope, scope, strict=True):
         if was != now and (updates or what != "texts"):
             again = "remove it, and --update-baseline writes it anew" if what == "corpus" else "give the same options"
@@ -212,7 +212,7 @@ def _read(line: str) -> Iterator[Failure]:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers that rise as 4,9-12."""
+    """Return increasing numbers as 4,9-12."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] + 1 == number:

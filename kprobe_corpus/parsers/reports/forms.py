@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from kprobe_corpus.parsers.tally import Example, Tally
     from kprobe_corpus.parsers.testing import Result
 
-MANY = 20  # failures that are listed, of those that are new and those that are repaired
+MANY = 20  # failures that are listed, both of new and of repaired ones
 
 
 class Results(NamedTuple):
-    """The results of all texts and, with a baseline, what is new and what is repaired beside it."""
+    """The results of all texts and, with a baseline, what is new and what is repaired."""
 
     tally: Tally
     change: Change | None = None
-    words: str = ""  # what to say of the baseline
+    words: str = ""  # the message about the baseline
 
     @property
     def is_well(self) -> bool:
-        """True if nothing was misread, or nothing but what the baseline knows."""
+        """True if nothing was misread except what the baseline knows."""
         return self.tally.is_well if self.change is None else not self.change.new
 
     def new_only(self) -> Tally:
@@ -55,7 +55,7 @@ def text(results: Results) -> str:
 
 
 def as_json(results: Results) -> str:
-    """Return all that is known as JSON."""
+    """Return everything as JSON."""
     report = as_dict(results.tally)
     if results.change is not None:
         report["is_well"] = results.is_well
@@ -68,7 +68,7 @@ def as_json(results: Results) -> str:
 
 
 def as_junit(results: Results) -> str:
-    """Return JUnit's XML: a case for each text; one with nothing but what the baseline knows is skipped."""
+    """Return JUnit's XML: a case for each text, skipped if it has only known failures."""
     pairs = zip(results.tally.results, results.new_only().results, strict=True)
     return junit("kprobe test-parser", [_case(result, new) for result, new in pairs])
 
@@ -96,7 +96,7 @@ def _changed(results: Results) -> str:
 
 
 def _new(result: Result, new: Collection[Failure]) -> Result:
-    """Return a result without failures that aren't new."""
+    """Return a result with only new failures."""
     own = [sample for sample in failures([result]) if sample in new]
     if result.state != ANSWERED:
         return result if own else result._replace(state=ANSWERED, comparison=result.comparison._replace(readings=()))
@@ -129,7 +129,7 @@ def _message(sample: Example) -> str:
 
 
 def _location(results: Results, sample: Example) -> dict[str, object]:
-    """Return where the text is, if it is a file of its own."""
+    """Return the text's location, if it is a separate file."""
     entry = next(
         r.entry for r in results.tally.results if (r.entry.kernel, r.entry.name) == (sample.kernel, sample.name)
     )

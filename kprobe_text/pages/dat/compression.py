@@ -15,9 +15,9 @@ LARGEST: Final = max(KALLSYMS, 2 * FORMATS)  # bytes that one part may become
 
 
 def unpacker(name: str) -> Callable[[bytes, int], bytes]:
-    """Return a function of (packed bytes, size afterwards) for the name that a trace.dat says.
+    """Return a function of (packed bytes, unpacked size) for a compression that a trace.dat names.
 
-    Raises NotTraceDat if nothing here can unpack that; the function does if the bytes don't become as many.
+    Raises NotTraceDat if no library here can unpack it; the function raises it if the size is wrong.
     """
     if name == "zlib":
         unpack: Callable[[bytes, int], bytes] = _zlib
@@ -55,7 +55,7 @@ def _zstd() -> Callable[[bytes, int], bytes]:
 
 
 def _standard(module: Any, packed: bytes, size: int) -> bytes:
-    # one byte more than there may be tells that there is more
+    # one byte above the limit shows that there are more
     return bytes(module.ZstdDecompressor().decompress(packed, max_length=size + 1))
 
 

@@ -42,7 +42,7 @@ class LatencyText(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """How a file begins; ``long`` is that of the recorded machine's programs."""
+    """The beginning of a file; ``long`` is the size of a long in the recorded machine's programs."""
 
     version: int
     order: Literal["little", "big"]
@@ -51,9 +51,9 @@ class Opening(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All that is in a file; the pages are where ``buffers`` says.
+    """The contents of a file; ``buffers`` says where the pages are.
 
-    ``added`` is what its options add to each time, in nanoseconds.  ``notes`` are sentences on what isn't applied.
+    ``added`` is the shift of each time by its options, in nanoseconds.  ``notes`` are sentences on what isn't applied.
     ``compression`` is empty where nothing is packed.
     """
 
@@ -74,7 +74,7 @@ class Contents(NamedTuple):
 
 
 def opening(cursor: Cursor) -> Opening:
-    """Read the first bytes; the cursor is past them then, and has the wrong order of bytes if the file's is another."""
+    """Read the first bytes and move the cursor past them; its byte order may still differ from the file's."""
     cursor.expect(MAGIC, "the first bytes of a trace.dat")
     version = cursor.string("the version")
     if version not in ("6", "7"):
@@ -101,7 +101,7 @@ class Formats:
     """The formats of a file's events, as they are read."""
 
     def __init__(self) -> None:
-        self.found: list[Format] = []
+        self.formats: list[Format] = []
         self._bytes = 0
 
     def read_ftrace(self, cursor: Cursor) -> None:
@@ -114,9 +114,9 @@ class Formats:
             self._read(cursor, cursor.string("the name of an event system"))
 
     def _read(self, cursor: Cursor, group: str) -> None:
-        for _ in range(cursor.count(4, f"the number of events of {group}", EVENTS - len(self.found))):
+        for _ in range(cursor.count(4, f"the number of events of {group}", EVENTS - len(self.formats))):
             size = cursor.number(8, f"the size of a format of {group}")
-            self.found.append((group, cursor.take(size, f"a format of {group}", FORMATS - self._bytes)))
+            self.formats.append((group, cursor.take(size, f"a format of {group}", FORMATS - self._bytes)))
             self._bytes += size
 
 
@@ -127,7 +127,7 @@ def check_number_of_options(count: int) -> None:
 
 
 def check_buffers(buffers: list[Buffer], texts: list[LatencyText]) -> None:
-    """Raise NotTraceDat if there are more places than a file can be asked for; called with each that is found."""
+    """Raise NotTraceDat if CPUs have data in too many places; called after each buffer."""
     if len(buffers) + len(texts) > BUFFERS:
         raise NotTraceDat(f"it has more than {BUFFERS} instances")
     places = sum(len(buffer.cpus) for buffer in buffers)
@@ -136,7 +136,7 @@ def check_buffers(buffers: list[Buffer], texts: list[LatencyText]) -> None:
 
 
 def check_pages(buffers: list[Buffer]) -> None:
-    """Raise NotTraceDat if one page of each CPU is more than can be held."""
+    """Raise NotTraceDat if one page of each CPU takes too much memory."""
     sizes = [
         buffer.page_size if buffer.is_packed else min(buffer.page_size, cpu.size)
         for buffer in buffers
@@ -152,7 +152,7 @@ def check_pages(buffers: list[Buffer]) -> None:
 
 
 def times(options: list[tuple[int, bytes]]) -> tuple[int, list[str]]:
-    """Return what the options add to each time, and a sentence on each that isn't applied."""
+    """Return the shift of each time by the options, and a sentence on each option that isn't applied."""
     added, notes = 0, []
     for number, data in options:
         text = data[:64].partition(b"\0")[0].decode("ascii", "replace")
@@ -172,5 +172,5 @@ def times(options: list[tuple[int, bytes]]) -> tuple[int, list[str]]:
 
 
 def chosen_clock(text: bytes) -> str:
-    """Return the clock that is in brackets, as in trace_clock."""
+    """Return the clock in brackets, as in trace_clock."""
     return text.partition(b"[")[2].partition(b"]")[0].decode("ascii", "replace") or "local"

@@ -12,15 +12,15 @@ class NotTraceDat(ValueError):
 
 
 class FileBytes:
-    """The bytes of a file that is open, read where they are asked for: a large one takes no room.
+    """The bytes of an open file, read on demand: a large file takes no memory.
 
-    A file that becomes shorter meanwhile gives fewer bytes, where a mapped one would end the process.
+    If the file shrinks meanwhile there are fewer bytes, where a mapped file would end the process.
     """
 
     def __init__(self, descriptor: int, packed: int | None = None) -> None:
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
-        self.given = self._size if packed is None else packed  # bytes that somebody made it of
+        self.given = self._size if packed is None else packed  # the bytes that it was made from
 
     def __len__(self) -> int:
         return self._size
@@ -38,53 +38,53 @@ Data: TypeAlias = "bytes | memoryview | FileBytes"
 
 
 class Cursor:
-    """A place in bytes, which moves on with each read; ``name`` is what they are, for errors.
+    """A position in bytes, which moves on with each read; ``name`` describes them in errors.
 
-    ``end`` is where they end for it.  Every method raises NotTraceDat where the bytes end too soon.
+    ``end`` is where they end.  Every method raises NotTraceDat where the bytes end too soon.
     """
 
     def __init__(
-        self, data: Data, order: Literal["little", "big"], name: str, at: int = 0, end: int | None = None
+        self, data: Data, order: Literal["little", "big"], name: str, position: int = 0, end: int | None = None
     ) -> None:
         self._data = data
         self.order: Final = order
         self._name = name
         self._mark = "<" if order == "little" else ">"
         self._end = len(data) if end is None else end
-        self.at = at
+        self.position = position
 
     @property
     def left(self) -> int:
         """The number of bytes that follow."""
-        return self._end - self.at
+        return self._end - self.position
 
-    def at_byte(self, at: int, what: str) -> "Cursor":
+    def at_byte(self, position: int, what: str) -> "Cursor":
         """Return another cursor on the same bytes; raise NotTraceDat if there is no such byte."""
-        if at >= self._end:
-            words = f"{what} should be at byte {at}, and the file has only {self._end} bytes: it was cut off"
+        if position >= self._end:
+            words = f"{what} should be at byte {position}, and the file has only {self._end} bytes: it was cut off"
             raise NotTraceDat(f"{self._name}: {words}")
-        return Cursor(self._data, self.order, self._name, at)
+        return Cursor(self._data, self.order, self._name, position)
 
     def take(self, size: int, what: str, most: int | None = None) -> bytes:
-        """Return the next bytes, if they are at most so many."""
+        """Return the next bytes; raise NotTraceDat if they are more than `most`."""
         if most is not None and size > most:
             raise self.broken(f"{what} would have {size} bytes, more than {most}")
-        found = bytes(self._data[self.at : self.at + size]) if size <= self.left else b""
+        found = bytes(self._data[self.position : self.position + size]) if size <= self.left else b""
         if len(found) < size:
             raise self.broken(f"{what} would have {size} bytes, of which {max(self.left, 0)} are there")
-        self.at += size
+        self.position += size
         return found
 
     def take_if(self, size: int, what: str, most: int, notes: list[str]) -> bytes:
-        """Pass the next bytes, and return them; if they are more than so many b"", and a sentence goes to `notes`."""
+        """Pass the next bytes and return them; if they are too many, return b"" and add a sentence to `notes`."""
         if most < size <= self.left:
-            self.at += size
+            self.position += size
             notes.append(f"{what} has {size} bytes, more than {most}: it is left out")
             return b""
         return self.take(size, what)
 
     def number(self, size: int, what: str) -> int:
-        """Return the next number, unsigned, of 1, 2, 4 or 8 bytes."""
+        """Return the next unsigned number of 1, 2, 4 or 8 bytes."""
         found: int = struct.unpack(self._mark + {1: "B", 2: "H", 4: "I", 8: "Q"}[size], self.take(size, what))[0]
         return found
 
@@ -96,21 +96,21 @@ class Cursor:
         return found
 
     def string(self, what: str) -> str:
-        """Return the text up to the next NUL, which is passed."""
-        part = bytes(self._data[self.at : min(self.at + _LONGEST_STRING, self._end)])
+        """Return the text up to the next NUL, and pass that."""
+        part = bytes(self._data[self.position : min(self.position + _LONGEST_STRING, self._end)])
         end = part.find(b"\0")
         if end < 0:
             raise self.broken(f"{what} has no end")
-        self.at += end + 1
+        self.position += end + 1
         return part[:end].decode("utf-8", "surrogateescape")
 
     def expect(self, mark: bytes, what: str) -> None:
-        """Pass bytes that must be there."""
+        """Pass expected bytes; raise NotTraceDat for others."""
         found = self.take(len(mark), what)
         if found != mark:
-            self.at -= len(mark)
+            self.position -= len(mark)
             raise self.broken(f"{what} should be {mark!r}, and is {found!r}")
 
     def broken(self, words: str) -> NotTraceDat:
-        """Return the error that says what is wrong here."""
-        return NotTraceDat(f"{self._name}, byte {self.at}: {words}")
+        """Return the error for what is wrong at this position."""
+        return NotTraceDat(f"{self._name}, byte {self.position}: {words}")

@@ -40,10 +40,10 @@ _CLOCKS = (*COUNTS, "tsc2nsec")
 
 
 class TraceDat:
-    """A trace.dat of version 6 or 7, from its bytes, which may be those of a file; they are read as records are.
+    """A trace.dat of version 6 or 7, from bytes or an open file, which are read as the records are.
 
-    ``problems`` has a sentence on all that isn't understood, when the records have been read.  Raises NotTraceDat if
-    its beginning isn't whole; where only pages are missing, those that are there are read, and the rest is a problem.
+    ``problems`` has a sentence on all that isn't understood, once the records have been read.  Raises NotTraceDat if
+    its beginning isn't complete; where only pages are missing, the others are read, and the gap is a problem.
     """
 
     def __init__(self, data: Data, name: str = "trace.dat") -> None:
@@ -51,13 +51,13 @@ class TraceDat:
         self._name = name
         first = Cursor(data, "little", name)
         begun = opening(first)
-        cursor = Cursor(data, begun.order, name, first.at)
+        cursor = Cursor(data, begun.order, name, first.position)
         self.contents: Contents = (contents_of_6 if begun.version == 6 else contents_of_7)(cursor, begun)
         self._notes: list[str] = list(self.contents.notes)
         self._pages: list[Pages] = []
         self._given = data.given if isinstance(data, FileBytes) else len(data)
-        self._made = 0  # bytes of what was packed
-        self._held = 0  # and of that what is held
+        self._made = 0  # unpacked bytes
+        self._held = 0  # unpacked bytes that are held
         self._filled = 0  # bytes of its pages
         try:
             check_pages(list(self.contents.buffers))
@@ -101,11 +101,11 @@ class TraceDat:
             yield from parser.close()
         yield from merged([cpu for buffer in self.contents.buffers for cpu in self._cpus(buffer)])
 
-    def pages(self, buffer: Buffer, place: CpuData) -> Iterator[tuple[int, bytes]]:
+    def pages(self, buffer: Buffer, cpu_data: CpuData) -> Iterator[tuple[int, bytes]]:
         """Yield the pages of a CPU, each with where it begins in the CPU's data."""
         held: list[bytes] = []
         at, length, size = 0, 0, buffer.page_size
-        for piece in self._pieces(place, is_packed=buffer.is_packed, page_size=size):
+        for piece in self._pieces(cpu_data, is_packed=buffer.is_packed, page_size=size):
             held.append(piece)
             length += len(piece)
             if length < size:
@@ -123,7 +123,7 @@ class TraceDat:
             yield at, b"".join(held)
 
     def reader(self, buffer: Buffer) -> Pages:
-        """Return what reads the pages of a buffer; its problems are those of the file."""
+        """Return the reader of a buffer's pages; its problems are those of the file."""
         assert self._header is not None
         pages = Pages(
             self._header.of_size(buffer.page_size), self._events, self._kallsyms, tasks=self._tasks,
@@ -146,8 +146,8 @@ class TraceDat:
         return [read(place) for place in buffer.cpus if place.size]
 
     def _pieces(self, place: CpuData, *, is_packed: bool, page_size: int) -> Iterator[bytes]:
-        """Yield a CPU's data unpacked, some pages at a time; what isn't there, or can't be unpacked, is a problem."""
-        # of packed data the size is that without the number of its parts
+        """Yield a CPU's data unpacked, some pages at a time; missing or broken data is a problem."""
+        # the size of packed data excludes the number of its parts
         after = place.offset + place.size + (4 if is_packed and place.size else 0)
         end = min(after, len(self._data))
         if end < after:
@@ -173,13 +173,13 @@ class TraceDat:
                 packed = cursor.take(size, "a packed part")
                 yield from self._part(partial(unpack, packed, becomes), becomes, page_size)
         except NotTraceDat as error:
-            where = "" if str(error).startswith(name) else f"{name}, byte {cursor.at}: "
+            where = "" if str(error).startswith(name) else f"{name}, byte {cursor.position}: "
             self._complain(f"{where}{error}; what follows of it is not understood")
 
     def _part(self, unpacked: Callable[[], bytes], size: int, page_size: int) -> Iterator[bytes]:
-        """Yield a part; where those of other CPUs take too much room already, it is unpacked anew for every few pages.
+        """Yield a part; where those of other CPUs take too much memory already, unpack it anew for every few pages.
 
-        All CPUs together hold as much again as PARTS, or a page each.
+        All CPUs together hold at most PARTS more, or a page each.
         """
         if self._held + size > PARTS:
             cpus = max(sum(len(buffer.cpus) for buffer in self.contents.buffers), 1)
@@ -194,14 +194,14 @@ class TraceDat:
             self._held -= size
 
     def _make(self, size: int) -> None:
-        """Say that so many bytes will be unpacked; raise NotTraceDat if they are too many for such a file."""
+        """Count bytes to be unpacked; raise NotTraceDat if they are too many for such a file."""
         self._made += size
         if self._made > TIMES * self._given + BESIDES:
             words = f"what is packed would become {self._made} bytes by now"
             raise NotTraceDat(f"{words}, more than {BESIDES} and {TIMES} times the file's {self._given}")
 
     def _has_room(self, page: bytes) -> bool:
-        """Say whether a page that was packed may be read, by what those before it have held."""
+        """Return whether a packed page may be read, given what those before it held."""
         self._filled += len(page.rstrip(b"\0"))
         most = TIMES_FILLED * self._given + BESIDES_FILLED
         if self._filled > most:
@@ -217,7 +217,7 @@ class TraceDat:
         return [text if isinstance(text, bytes) else text.encode() for _, text in self.contents.formats]
 
     def _check_places(self) -> None:
-        """Raise NotTraceDat if two CPUs have the same bytes: no trace-cmd writes that, and reading it would not end."""
+        """Raise NotTraceDat if two CPUs share bytes: no trace-cmd writes that, and reading it would not end."""
         places = [(cpu.offset, cpu.size) for buffer in self.contents.buffers for cpu in buffer.cpus if cpu.size]
         places += [(text.offset, text.size) for text in self.contents.texts if text.size]
         places.sort()

@@ -50,9 +50,9 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
     if mark == b"flyrecord\0":
         buffers.append(_buffer(cursor, "", clock, begun, cpus))
     elif mark == b"latency  \0":
-        texts.append(LatencyText("", cursor.at, cursor.left, False))
+        texts.append(LatencyText("", cursor.position, cursor.left, False))
     else:
-        cursor.at -= 10
+        cursor.position -= 10
         raise cursor.broken(f"options, flyrecord or latency should follow, not {mark!r}")
     for number, data in options:
         if number == BUFFER:
@@ -65,7 +65,7 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
             check_buffers(buffers, texts)
     added, more = times(options)
     return Contents(
-        begun, "", header_page, header_event, tuple(formats.found), kallsyms, printk, cmdlines,
+        begun, "", header_page, header_event, tuple(formats.formats), kallsyms, printk, cmdlines,
         _text(said.get(UNAME, b"")), _text(said.get(VERSION, b"")), added, tuple(buffers), tuple(texts),
         (*notes, *more),
     )  # fmt: skip

@@ -36,7 +36,7 @@ _SECTION = {
     KALLSYMS: "kallsyms", PRINTK: "printk_formats", CMDLINES: "saved_cmdlines", BUFFER: "buffer",
     BUFFER_TEXT: "buffer text",
 }  # fmt: skip
-# so many bytes the sections of a kind have at most, unpacked, with the numbers that say how long their parts are
+# the most bytes of all sections of a kind, unpacked, with the numbers that give the lengths of their parts
 _NEEDED = {
     HEADER_INFO: 3 * bounds.HEADER, FTRACE_EVENTS: 2 * bounds.FORMATS, EVENT_FORMATS: 2 * bounds.FORMATS,
     DONE: bounds.OPTION_BYTES,
@@ -51,14 +51,14 @@ class _Section(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """What the file is packed by; `unpack` is None if it isn't."""
+    """The file's compression; `unpack` is None without one."""
 
     name: str
     unpack: Callable[[bytes, int], bytes] | None
 
 
 class _Parts:
-    """What the sections say that have no records."""
+    """The contents of the sections without records."""
 
     def __init__(self) -> None:
         self.header_page = self.header_event = self.kallsyms = self.printk = b""
@@ -102,7 +102,9 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
         elif number == BUFFER_TEXT:
             place, section = sections.begin(at, number)
             check_buffers(buffers, texts)
-            texts.append(LatencyText(option.string("the name"), place.at, section.size, bool(section.flags & _PACKED)))
+            texts.append(
+                LatencyText(option.string("the name"), place.position, section.size, bool(section.flags & _PACKED))
+            )
         elif (part := sections.unpacked(at, number)) is not None:
             parts.read(number, part)
     if buffers and not parts.header_page:
@@ -114,7 +116,7 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
     }
     added, notes = times(options)
     return Contents(
-        begun, packed.name, parts.header_page, parts.header_event, tuple(parts.formats.found), parts.kallsyms,
+        begun, packed.name, parts.header_page, parts.header_event, tuple(parts.formats.formats), parts.kallsyms,
         parts.printk, b"".join(parts.cmdlines), said.get(UNAME, ""), said.get(VERSION, ""), added, tuple(buffers),
         tuple(texts), (*sections.notes, *notes),
     )  # fmt: skip
@@ -149,7 +151,7 @@ class _Sections:
         self._read = dict.fromkeys((*_NEEDED, *_LEFT_OUT), 0)
 
     def begin(self, at: int, number: int) -> tuple[Cursor, _Section]:
-        """Return the place of a section's bytes, and what is said of it."""
+        """Return the position of a section's bytes, and its description."""
         name = "options" if number == DONE else _SECTION[number]
         if at in self._seen:
             raise self._cursor.broken(f"section {name} at byte {at} is there twice: it leads back to itself")
@@ -164,7 +166,7 @@ class _Sections:
         return place, _Section(found, flags, size)
 
     def unpacked(self, at: int, number: int) -> Cursor | None:
-        """Return a section's bytes; None if they are left out, as there are more of its kind than anybody has."""
+        """Return a section's bytes; None if they are left out, as all of its kind together are too large."""
         place, section = self.begin(at, number)
         name = "options" if number == DONE else _SECTION[number]
         size = becomes = section.size
@@ -184,7 +186,7 @@ class _Sections:
             return None
         data = place.take(size, f"section {name}")
         if not is_packed:
-            return Cursor(data, self._cursor.order, f"section {name} at byte {place.at}")
+            return Cursor(data, self._cursor.order, f"section {name} at byte {place.position}")
         assert self._packed.unpack is not None
         try:
             data = self._packed.unpack(data, becomes)

@@ -163,7 +163,7 @@ def test_rates_are_those_since_the_last_look() -> None:
         rates.add(event("a", 1, 0))
     rates.add(event("b", 2, 1))
     rates.add(Lost(1, 5, b""))
-    assert text(rates.look(102.0)) == (
+    assert text(rates.sample(102.0)) == (
         "2 s: 3.5 events/s, 7 in all, 5 lost\n"
         "  PER SECOND     IN ALL  EVENT\n"
         "         3.0          6  a\n"
@@ -177,7 +177,7 @@ def test_rates_are_those_since_the_last_look() -> None:
         "\n"
     )
     rates.add(event("b", 2, 1))
-    assert text(rates.look(104.0), most=1) == (
+    assert text(rates.sample(104.0), most=1) == (
         "4 s: 0.5 events/s, 8 in all, 5 lost\n"
         "  PER SECOND     IN ALL  EVENT\n"
         "         0.5          2  b\n"
@@ -196,9 +196,9 @@ def test_rates_of_the_last_look_are_those_of_the_whole_time() -> None:
     rates = Rates(100.0, ["a", "b"])
     for at in range(6):
         rates.add(event("a", 42, at % 2))
-    rates.look(102.0)
+    rates.sample(102.0)
     rates.add(event("b", 42, 0))
-    assert text(rates.look(104.0, is_last=True)) == (
+    assert text(rates.sample(104.0, is_last=True)) == (
         "4 s: 1.8 events/s on average, 7 in all\n"
         "  PER SECOND     IN ALL  EVENT\n"
         "         1.5          6  a\n"

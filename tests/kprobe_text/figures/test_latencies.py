@@ -176,12 +176,12 @@ def test_ranks_are_exact_until_there_are_many_and_then_close() -> None:
     ranks = Ranks()
     for number in range(1, 1001):
         ranks.add(number)
-    assert [ranks.at(percent) for percent in (50, 90, 99, 100)] == [500, 900, 990, 1000]
+    assert [ranks.percentile(percent) for percent in (50, 90, 99, 100)] == [500, 900, 990, 1000]
     assert ranks.is_exact
     for number in range(1001, EXACT + 2):
         ranks.add(number)
     assert not ranks.is_exact
-    assert abs(ranks.at(50) - 32768) <= 32768 * 0.01
+    assert abs(ranks.percentile(50) - 32768) <= 32768 * 0.01
 
 
 @pytest.mark.parametrize(
