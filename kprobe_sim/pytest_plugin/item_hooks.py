@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kprobe_sim.tree.files.tracefs import Tracefs
+
 from .options import limit
 from .wrapping import wrapping
 
@@ -43,7 +45,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
 
 
-def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
+def _overdue(seconds: float, tracefs: Tracefs, path: str) -> BaseException:
     """Return the failure of a test that has waited too long, an exception that code under test won't catch."""
     from kprobe_sim.pytest_plugin.waits import overdue
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
+from kprobe_sim.tree.files.tracefs import Tracefs
+
 # explain(tracefs, path, command): the kernel's words about a refused command, "" if there are none
 Explain = Callable[[Any, str, str], str]
 
@@ -40,7 +42,7 @@ def without_our_frames(excinfo: Any, *also: type[BaseException]) -> Iterator[Non
         excinfo.traceback = entries
 
 
-def add_reason(excinfo: Any, tracefs: Any, explain: Explain) -> None:
+def add_reason(excinfo: Any, tracefs: Tracefs, explain: Explain) -> None:
     """Add to a refused write what the kernel says of the command."""
     error = excinfo.value
     if not isinstance(error, OSError) or getattr(error, "__notes__", None):

@@ -10,6 +10,7 @@ from typing import Any
 
 from kprobe_sim.tree.files.operation import below
 from kprobe_sim.tree.files.patience import patience
+from kprobe_sim.tree.files.tracefs import Tracefs
 from kprobe_sim.tree.leftovers.texts import lines
 
 _SHOWN = 3  # events, at most
@@ -18,7 +19,7 @@ _SHOWN = 3  # events, at most
 class _Bounded:
     """An open file of a real kernel's tracefs: without a timeout a read waits no longer than a test may."""
 
-    def __init__(self, file: Any, tracefs: Any, path: str) -> None:
+    def __init__(self, file: Any, tracefs: Tracefs, path: str) -> None:
         self._file = file
         self._tracefs = tracefs
         self._path = path
@@ -71,7 +72,7 @@ class BoundedFile(_Bounded):
         return mask
 
 
-def overdue(seconds: float, tracefs: Any, path: str) -> str:
+def overdue(seconds: float, tracefs: Tracefs, path: str) -> str:
     """Return the message for a test that has waited that long for that file."""
     thread = threading.current_thread()
     where = "" if thread is threading.main_thread() else f" in thread {thread.name}"
@@ -85,7 +86,7 @@ def overdue(seconds: float, tracefs: Any, path: str) -> str:
     )
 
 
-def _facts(tracefs: Any, path: str) -> list[tuple[str, str]]:
+def _facts(tracefs: Tracefs, path: str) -> list[tuple[str, str]]:
     """Return the state of the trace that was waited for, as pairs of a name and a value."""
     parts = below(path).split("/")
     directory = f"instances/{parts[1]}/" if parts[0] == "instances" and len(parts) > 2 else ""
@@ -103,7 +104,7 @@ def _few(values: list[str]) -> str:
     return ", ".join(values[:_SHOWN]) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "") or "none"
 
 
-def _lines(tracefs: Any, path: str) -> list[str]:
+def _lines(tracefs: Tracefs, path: str) -> list[str]:
     with contextlib.suppress(OSError):
         return lines(tracefs.read(path))
     return []

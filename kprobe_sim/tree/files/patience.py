@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from kprobe_sim.tree.files.tracefs import Tracefs
+
 # fail(seconds, tracefs, path): the error to raise once the waits, the last for that file, took that long
 Fail = Callable[[float, Any, str], BaseException]
 
@@ -31,7 +33,7 @@ class Patience:
         """Return how many seconds more this thread may wait; 0 if none."""
         return max(0.0, self._seconds - self._spent.get(threading.get_ident(), 0.0))
 
-    def wait(self, condition: threading.Condition, tracefs: Any, path: str) -> None:
+    def wait(self, condition: threading.Condition, tracefs: Tracefs, path: str) -> None:
         """Wait for a change of the machine, whose lock is held; raise the failure when no time is left."""
         left = self.left()
         if not left:
@@ -45,7 +47,7 @@ class Patience:
         thread = threading.get_ident()
         self._spent[thread] = self._spent.get(thread, 0.0) + seconds
 
-    def over(self, tracefs: Any, path: str) -> BaseException:
+    def over(self, tracefs: Tracefs, path: str) -> BaseException:
         """Return the error to raise when no time is left."""
         error = self._fail(self._seconds, tracefs, path)
         self.late = self.late or error

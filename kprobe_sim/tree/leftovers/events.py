@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.tree.files.tracefs import Tracefs
 
 from .texts import lines, read_each
 
@@ -49,7 +49,7 @@ class _EventState(NamedTuple):
 class Events:
     """The events of a tracefs; when this was made they had no triggers and no filters, and were off."""
 
-    def __init__(self, tracefs: Any) -> None:
+    def __init__(self, tracefs: Tracefs) -> None:
         self._tracefs = tracefs
         # dynamic_events, since 5.0, lists all kinds
         kinds = ("dynamic_events",), ("synthetic_events", "uprobe_events", "kprobe_events")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.operation import Operation
+from kprobe_sim.tree.files.tracefs import Tracefs
 
 from .events import as_written
 from .state import DEFINITIONS, Thing, Things, is_expanded, state
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 class Hygiene:
     """Compares a tracefs with its state at `begin`, which the constructor calls; give each change of it to `hear`."""
 
-    def __init__(self, tracefs: Any) -> None:
+    def __init__(self, tracefs: Tracefs) -> None:
         self._tracefs = tracefs
         self._operations: list[Operation] = []
         self._before: Things = {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.tree.files.capabilities import Capabilities
+from kprobe_sim.tree.files.tracefs import Tracefs
 
 from .texts import lines, names, read_each
 from .values import FREED, LISTS, VALUES, value_of
@@ -28,7 +28,7 @@ class Thing(NamedTuple):
 Things = dict[Thing, str]  # what each thing is set to
 
 
-def state(tracefs: Any, touched: Iterable[str] = ()) -> Things:
+def state(tracefs: Tracefs, touched: Iterable[str] = ()) -> Things:
     """Return the state of a tracefs; the filters and triggers are those in its lists and those at the `touched` paths.
 
     The state has no entry for an event that is off, nor for a filter or trigger that isn't set.
@@ -46,14 +46,14 @@ def is_expanded(before: str, now: str) -> bool:
     return before.isdigit() and now.isdigit() and int(before) <= int(now) <= int(before) + PAGE // 1024
 
 
-def _definitions(tracefs: Any) -> Iterator[tuple[Thing, str]]:
+def _definitions(tracefs: Tracefs) -> Iterator[tuple[Thing, str]]:
     files = [_ALL_DEFINITIONS] if tracefs.exists(_ALL_DEFINITIONS) else DEFINITIONS
     for path, text in read_each(tracefs, files).items():
         for line in lines(text):
             yield Thing("definition", path, line), line
 
 
-def _values(tracefs: Any, directory: str) -> Things:
+def _values(tracefs: Tracefs, directory: str) -> Things:
     options = [f"{directory}options/{name}" for name in names(tracefs, f"{directory}options")]
     watched = [f"{directory}{name}" for name in (*VALUES, *LISTS, "tracing_on") if name not in _MEASURED]
     things = {
@@ -70,7 +70,7 @@ def _values(tracefs: Any, directory: str) -> Things:
     return things
 
 
-def _filters_and_triggers(tracefs: Any, touched: set[str]) -> Things:
+def _filters_and_triggers(tracefs: Tracefs, touched: set[str]) -> Things:
     listed = read_each(tracefs, ["show_event_filters", "show_event_triggers"])
     paths = {path for path in touched if path.endswith(("/filter", "/trigger"))}
     for name, text in listed.items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.tree.files.capabilities import Capabilities
+from kprobe_sim.tree.files.tracefs import Tracefs
 
 from .texts import names, read_each
 
@@ -54,7 +54,7 @@ _READ_ONLY = (*LISTS, _TGIDS, "timestamp_mode")  # compared; writing their text 
 class Values:
     """The values that a tracefs had when this was made; with `owned` nobody else traces there."""
 
-    def __init__(self, tracefs: Any, *, owned: bool) -> None:
+    def __init__(self, tracefs: Tracefs, *, owned: bool) -> None:
         self._tracefs = tracefs
         self._options = names(tracefs, "options")
         watched = [*VALUES, *LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]

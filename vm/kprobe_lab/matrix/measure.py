@@ -22,6 +22,7 @@ from kprobe_lab.matrix.features import (
     Trigger,
 )
 from kprobe_lab.operations.side import event_lists
+from kprobe_sim.tree.files.tracefs import Tracefs
 from kprobe_vm.recording.functions import OPENING
 
 # the functions' names in the table, and their names before 5.6 and 4.18
@@ -71,7 +72,7 @@ def rows() -> list[Feature]:
     return [row for section in SECTIONS for row in section.rows]
 
 
-def measure(tracefs: Any) -> tuple[Answer, ...]:
+def measure(tracefs: Tracefs) -> tuple[Answer, ...]:
     """Try all rows on a tracefs on which nothing is set; it is reset after each row.
 
     Functions are called by their names on this kernel.  A kernel without arrays, before 5.0, has a fixed event without
@@ -88,7 +89,7 @@ def measure(tracefs: Any) -> tuple[Answer, ...]:
     return tuple(_ask(tracefs, _named(row.act, names), fixed) for row in rows())
 
 
-def _takes(tracefs: Any, definition: str) -> bool:
+def _takes(tracefs: Tracefs, definition: str) -> bool:
     try:
         tracefs.write("kprobe_events", definition.encode())
     except OSError:
@@ -107,7 +108,7 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
     return tuple(parts) if type(value) is tuple else type(value)(*parts)
 
 
-def _ask(tracefs: Any, act: Act, fixed: str) -> Answer:
+def _ask(tracefs: Tracefs, act: Act, fixed: str) -> Answer:
     if tracefs.exists("error_log"):  # kernels have it since 5.2
         tracefs.write("error_log", b"", truncate=True)
     try:
@@ -120,7 +121,7 @@ def _ask(tracefs: Any, act: Act, fixed: str) -> Answer:
     return answer
 
 
-def _do(tracefs: Any, act: Act, fixed: str) -> Answer:
+def _do(tracefs: Tracefs, act: Act, fixed: str) -> Answer:
     match act:
         case Define(line, before, path):
             for earlier in before:
@@ -152,7 +153,7 @@ def _do(tracefs: Any, act: Act, fixed: str) -> Answer:
             )
 
 
-def _of_fixed(tracefs: Any, fixed: str, file: str, text: str) -> Answer:
+def _of_fixed(tracefs: Tracefs, fixed: str, file: str, text: str) -> Answer:
     tracefs.write("kprobe_events", fixed.encode())
     path = f"events/{_FIXED_EVENT}/{file}"
     tracefs.write(path, text.encode())
@@ -169,7 +170,7 @@ def _plain(text: bytes) -> str:
     return _HASHED.sub("0x(hashed)", text.decode(errors="replace")).rstrip("\n")
 
 
-def _refusal(tracefs: Any, error: OSError) -> Answer:
+def _refusal(tracefs: Tracefs, error: OSError) -> Answer:
     """Return the errno of a refusal, with the last entry of error_log."""
     name = errno.errorcode.get(error.errno or 0, str(error))
     lines = _plain(tracefs.read("error_log")).split("\n") if tracefs.exists("error_log") else []
@@ -184,7 +185,7 @@ def _refusal(tracefs: Any, error: OSError) -> Answer:
     return Answer("refused", f"{logged[1]}: {logged[2]}", name, command, column)
 
 
-def _put_back(tracefs: Any, act: Act) -> None:
+def _put_back(tracefs: Tracefs, act: Act) -> None:
     if isinstance(act, Trigger):
         with contextlib.suppress(OSError):  # the kernel may have refused it
             tracefs.write(f"events/{_FIXED_EVENT}/trigger", b"!" + act.text.encode())

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kprobe_sim.tree.files.tracefs import OpenableTracefs
+
 __all__ = [
     *(
         "OURS",
@@ -137,7 +139,7 @@ class Sweep(NamedTuple):
 Operation = Write | Read | List | Make | Remove | Handle | Call | Observed | Sweep
 
 
-def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome:
+def perform(operation: Operation, tracefs: OpenableTracefs, workload: Any = None) -> Outcome:
     """Perform an operation and return all answers."""
     match operation:
         case Write(path, data, flags):
@@ -147,9 +149,9 @@ def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome
         case List(path):
             return [(f"{path}/", _answer(lambda: sorted(tracefs.listdir(path))))]
         case Make(path):
-            return [("mkdir", _answer(lambda: tracefs.mkdir(path) or 0))]
+            return [("mkdir", _answer(lambda: _done(tracefs.mkdir, path)))]
         case Remove(path):
-            return [("rmdir", _answer(lambda: tracefs.rmdir(path) or 0))]
+            return [("rmdir", _answer(lambda: _done(tracefs.rmdir, path)))]
         case Handle():
             return list(_handle(operation, tracefs, workload))
         case Call(name, arguments):
@@ -169,12 +171,17 @@ def _answer(act: Callable[[], Any]) -> Any:
         return errno.errorcode.get(error.errno or 0, str(error))
 
 
-def _write(tracefs: Any, path: str, data: bytes, flags: int) -> int:
+def _done(call: Callable[[str], None], path: str) -> int:
+    call(path)
+    return 0
+
+
+def _write(tracefs: OpenableTracefs, path: str, data: bytes, flags: int) -> int:
     with tracefs.open(path, flags) as file:
         return int(file.write(data))
 
 
-def _read(tracefs: Any, path: str) -> bytes:
+def _read(tracefs: OpenableTracefs, path: str) -> bytes:
     content = b""
     with tracefs.open(path, os.O_RDONLY | os.O_NONBLOCK) as file:
         if path.endswith("/stats"):
@@ -196,7 +203,7 @@ def _call(workload: Any, name: str, arguments: tuple[Any, ...]) -> int:
     return int(workload.open(*arguments))
 
 
-def _handle(operation: Handle, tracefs: Any, workload: Any) -> Iterator[tuple[str, Any]]:
+def _handle(operation: Handle, tracefs: OpenableTracefs, workload: Any) -> Iterator[tuple[str, Any]]:
     try:
         file = tracefs.open(operation.path, operation.flags)
     except OSError as error:
@@ -218,7 +225,7 @@ def _handle(operation: Handle, tracefs: Any, workload: Any) -> Iterator[tuple[st
                     yield from perform(step, tracefs, workload)
 
 
-def _sweep(instance: str, tracefs: Any, lists: str, others: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _sweep(instance: str, tracefs: OpenableTracefs, lists: str, others: Sequence[str]) -> Iterator[tuple[str, Any]]:
     listing = _answer(lambda: _read(tracefs, lists))
     yield lists, listing
     for name in others:

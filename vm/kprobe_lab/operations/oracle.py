@@ -11,9 +11,10 @@ import errno
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kprobe_lab.operations.operation import PID, Hit, Make, Operation, Write
+from kprobe_sim.tree.files.tracefs import OpenableTracefs
 from kprobe_vm.traces.pages import PAGE, records
 
 INSTANCE = "instances/zz_oracle"
@@ -79,7 +80,7 @@ def _steps(paths: Sequence[Path]) -> list[tuple[Path, int]]:
 class Oracle:
     """Reads what the events recorded in a guest."""
 
-    def __init__(self, tracefs: Any) -> None:
+    def __init__(self, tracefs: OpenableTracefs) -> None:
         self._tracefs = tracefs
 
     def is_there(self) -> bool:
