@@ -29,7 +29,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("guest") / "repo"
     place.mkdir()
     place.chmod(0o755)
-    shutil.copytree(ROOT / "kprobe", place / "kprobe", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("kprobe", "kprobe_text"):
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
     points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["kprobe.tracefs"]
     facts = place / "kprobe_sim-0.dist-info"
     facts.mkdir()

@@ -24,7 +24,7 @@ def checkout(tmp_path: Path) -> Path:
     """The sources that the suite needs, with the entry points where Python finds them."""
     place = tmp_path / "repo"
     skip = shutil.ignore_patterns("__pycache__", "5.*", "7.*", "6.12*", "kprobe*")
-    for name in ("kprobe", "kprobe_sim", "vm"):
+    for name in ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim", "vm"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "5.*", "7.*", "6.12*"))
     shutil.copytree(ROOT / "tests", place / "tests", ignore=skip)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
