@@ -135,7 +135,8 @@ def test_no_command(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("words", "status"), [(["run", "6.1"], 2), (["record", "/nonexistent", "-o", "x"], 110)])
 def test_a_refusal_that_can_not_be_printed_has_its_status(words: list[str], status: int, tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, "-m", "kprobe_vm", *words], stderr=full, cwd=tmp_path)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        done = subprocess.run([sys.executable, "-m", "kprobe_vm", *words], stderr=full, cwd=tmp_path, env=buffered)
     assert done.returncode == status
 
 

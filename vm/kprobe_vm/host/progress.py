@@ -8,6 +8,7 @@ that is needed, and without a terminal libraries print their bars, or nothing.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import threading
@@ -110,8 +111,10 @@ class ProgressPrinter:
 
 def say(text: str) -> None:
     """Print why something fails; where that can't be written, the exit status says so alone."""
-    with contextlib.suppress(OSError):
+    try:
         print(text, file=sys.stderr, flush=True)
+    except OSError:  # what it still holds goes nowhere: Python's own flush at the end would make the status 120
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextlib.contextmanager
