@@ -31,7 +31,7 @@ class CorpusEntry(Protocol):
 def _offered(name: str) -> Any:
     for point in entry_points(group=GROUP, name=name):
         return point.load()
-    raise NotReady(f"nothing is installed as {name!r} in the entry points {GROUP}")
+    raise NotReady(f"no installed package has an entry point {name!r} in the group {GROUP}")
 
 
 def recorded(kernel: str, progress: Progress, *, modules: Path | None = None) -> Iterator[CorpusEntry]:
