@@ -30,7 +30,7 @@ class Stream(Protocol):
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.
 
-        Raise `TimeoutError` when `timeout` seconds pass with no data (0: don't wait; None: wait for ever), and
+        Raise `TimeoutError` when `timeout` seconds pass with no data (0 means don't wait, None wait for ever), and
         `OSError` with the kernel's errno and the path for anything else.
         """
 
