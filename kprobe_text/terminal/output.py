@@ -186,7 +186,7 @@ def note(text: str) -> None:
 
 
 def say(text: str, patience: float | None = None) -> None:
-    """Print a message on stderr; that nobody reads it is no reason to fail or to end.
+    """Print a message on stderr; don't fail or end if nobody reads it.
 
     With `patience`, give up if nobody reads any of it for that many seconds.
 
