@@ -26,8 +26,9 @@ def _bad_variable(gates: Gates) -> str:
     return gates.variable_text
 
 
-# An errno is what write(2) gives, or the gate that has it; None: that of the step that failed, such as reading a number
-# or looking up a symbol, which the raise passes on.  A text is what error_log shows; None: nothing is logged.
+# An errno is what write(2) gives, or the gate that has it; None means the errno of the step that failed, such as
+# reading a number or looking up a symbol, which the raise passes on.  A text is what error_log shows; if it is None,
+# nothing is logged.
 # An id that extends another one is the same message with another errno.
 REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
     {

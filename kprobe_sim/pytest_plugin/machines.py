@@ -42,7 +42,7 @@ class Backend:
         self.is_simulated = spec.partition(":")[0] == "sim"
         self._opened: Any = None
         self._is_open = False
-        self._was_exclusive = False  # the last test had a machine of its own
+        self._was_exclusive = False  # the last test had its own machine
         self._pristine: Pristine | None = None
         self._failure = ""
         self.absent: dict[str, str] | None = None  # what this kernel lacks, filled in by unsupported.py
