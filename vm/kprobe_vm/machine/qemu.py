@@ -40,7 +40,7 @@ class Hardware(NamedTuple):
 class Ram(NamedTuple):
     """Guest memory with a name, as a template or a clone needs it."""
 
-    descriptor: int | None = None  # of the file that is mapped; None: memory without a file
+    descriptor: int | None = None  # of the file that is mapped; None for memory without a file
     shared: bool = False  # whether the guest's writes go to the file; else the guest keeps them to itself
 
     def arguments(self, memory: int) -> list[str]:

@@ -59,7 +59,7 @@ def entries_in(directory: Path | None) -> list[CorpusEntry]:
     entries = _offered("entries")
     try:
         read: list[CorpusEntry] = entries(directory=None if directory is None else str(directory))
-    except Exception as error:  # the other package raises errors of its own
+    except Exception as error:  # the other package raises its own errors
         raise NotReady(str(error)) from error
     return read
 
