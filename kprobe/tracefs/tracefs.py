@@ -51,7 +51,7 @@ class Handle(Protocol):
         """Do one lseek(2); return the new position."""
 
     def poll(self, timeout: float | None = 0, events: int = 1) -> int:
-        """Wait up to `timeout` seconds (None: for ever) for one of `events` (POLLIN); return the mask, 0 for none."""
+        """Wait up to `timeout` seconds (for ever if None) for one of `events` (POLLIN); return the mask, 0 for none."""
 
     def close(self) -> None: ...
 
