@@ -59,7 +59,7 @@ class Output:
         return self._put(data if self._screen is None else self._screen.shown(data), is_stopping)
 
     def tell(self, text: str, is_stopping: Callable[[], bool]) -> bool:
-        """Write words of our own, in which there may be those of others; with colours where the terminal has them."""
+        """Write our words, in which there may be those of others; with colours where the terminal has them."""
         if self._screen is None:
             return self._put(_bytes(text), is_stopping)
         from .colours import has_colours, headed
