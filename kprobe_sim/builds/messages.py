@@ -161,7 +161,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
 
 
 def answer(message: str, gates: Gates, failed: int | None = None) -> tuple[int, str | None]:
-    """Return how a kernel refuses: the errno, and the text in error_log (None: nothing is logged).
+    """Return how a kernel refuses: the errno, and the text in error_log (None if nothing is logged).
 
     `failed` is the errno of what failed, if that is passed on.
     """

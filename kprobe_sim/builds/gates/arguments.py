@@ -289,7 +289,7 @@ class ArgumentGates:
             {'"workload"': True, "(fault)": False},
         ),
     )
-    # how faults of a probe's reads count as misses: a name of `BY_RULE`; "": they don't
+    # how faults of a probe's reads count as misses: a name of `BY_RULE`, or "" if they don't
     read_faults: str = gate(
         "",
         {(4, 19, 0): "4.19", (4, 20, 0): "", (5, 10, 0): "5.10", (5, 14, 0): ""},

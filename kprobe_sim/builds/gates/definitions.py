@@ -150,7 +150,7 @@ class DefinitionGates:
         "arch/x86/kernel/kprobes/core.c 6.1 and 6.12",
         refusal("p:zz/q <int3>", "EINVAL", "EILSEQ"),
     )
-    # refusal of a far or memory-indirect branch; 0: it is taken
+    # refusal of a far or memory-indirect branch; 0 if it is taken
     unsupported_instruction_errno: int = gate(
         0,
         {

@@ -39,7 +39,7 @@ class Path(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of a function: the index of its `parameter` (None: the return value), and where its fields lead.
+    """A variable of a function: the index of its `parameter` (None means the return value), and where its fields lead.
 
     `type` is None where BTF doesn't know the function.
     """
@@ -132,7 +132,7 @@ def follow_fields(
 def find_field(types: PrototypeTable, kind: int, text: str, column: int) -> tuple[int, int, int, str | None, int]:
     """Find FIELD[.FIELD].. in a struct, up to an arrow.
 
-    Returns its offset in bits, its type, its width in bits if it is a bitfield, what follows the arrow (None: nothing)
+    Returns its offset in bits, its type, its width in bits if it is a bitfield, what follows the arrow (or None)
     and the column of that, or else of the last field.  Raises Refusal.
     """
     offset = 0
