@@ -75,12 +75,17 @@ def traced(words: Sequence[Text]) -> list[Statement]:
     return statements
 
 
+def replaced(name: str) -> str:
+    """Say why a text with a name can't be asked: only the shell knows its value."""
+    return f"the shell replaces {name} with something else"
+
+
 def clear(statement: Statement, output: Text) -> Statement:
     """Return a statement with the reason why it can't be asked."""
     name = next((name for name in output.unknowns if name in statement.text), "")
     if not name or statement.unclear:
         return statement
-    because = output.because or f"the shell replaces {name} with something else"
+    because = output.because or replaced(name)
     if not output.because and _FETCHES.match(name):
         because += "; single quotes keep it"
     return statement._replace(unclear=because)
