@@ -46,7 +46,8 @@ Ask every kernel that can be simulated what it makes of probe definitions, filte
                     github (annotations)
   --as FORM         read FILEs and - as list, shell, python, go, c (and C++), rust, perl or markdown, whatever their
                     names
-  --fail-on LIST    exit with 1 also for what means something else on a kernel (means), or couldn't be asked (not-asked)
+  --fail-on LIST    exit with 1 also if something has another meaning on a kernel (means), or couldn't be asked
+                    (not-asked)
   --no-suggestions  don't look for forms that all kernels accept
   -h, --help        this text
 

@@ -30,7 +30,7 @@ CHECK = Verb(
         ),
         Option(
             "--fail-on",
-            "exit with 1 also for what means something else, or couldn't be asked",
+            "exit with 1 also if something has another meaning on a kernel, or couldn't be asked",
             metavar="LIST",
             choices=("means", "not-asked", "means,not-asked"),
         ),

@@ -2,7 +2,7 @@
 
 They are looked for as importlib.metadata does it (the directories of sys.path in order, of distributions with one name
 the first), and remembered until one of these directories changes.  Where only importlib.metadata can look, in an
-archive or through a finder of its own, it does.
+archive or through its own finder, it does.
 """
 
 from __future__ import annotations

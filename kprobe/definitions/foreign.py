@@ -131,10 +131,10 @@ def _in_file(words: dict[str, str], line: str) -> Meant:
     shown = f"{number:#x}" if number is not None else "OFFSET"
     if number is None:
         note = (
-            f"OFFSET of {name} in the file: objdump -tT {path} and readelf -l {path} have it; the kernel knows no names"
+            f"find {name}'s OFFSET in the file with objdump -tT {path} and readelf -l {path}; the kernel knows no names"
         )
     else:
-        note = f"{name}'s offset in the file here; the kernel knows no names of programs"
+        note = f"{name}'s offset in the file here; the kernel doesn't know the names in programs"
     return Meant("" if line.startswith("u:") else "bpftrace", (f"u:{name} {path}:{shown}{kind}{words['rest']}",), note)
 
 
@@ -151,7 +151,7 @@ def _nearly(line: str) -> Meant | None:
         return Meant("", (f"{found[1][0].lower()}{found[2]}:{found[3]}",))
     found = re.fullmatch(r"p\d+(:.*)", line)
     if found:
-        return Meant("", (f"p{found[1]}",), "a number is for returns: r5:")
+        return Meant("", (f"p{found[1]}",), "only a return probe takes a number: r5:")
     found = re.fullmatch(rf"([pr]\d*:(?:[\w/]+\s+)?{_NAME})\([^()]*\)(.*)", line)
     if found:
         return Meant("", (f"{found[1]}{_arguments(found[2])}",), "a place has no parentheses")

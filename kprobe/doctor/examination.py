@@ -1,4 +1,4 @@
-"""One examination: every check, with whatever can be read."""
+"""One examination: every check, with what can be read."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
 
-_NOT_KNOWN = "a simulated kernel says so of what isn't known of its kind; the probe can be defined, but not traced"
+_NOT_KNOWN = "the simulator doesn't know what this kernel does here; the probe can be defined, but not traced"
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 

@@ -30,7 +30,7 @@ class Stream(Protocol):
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.
 
-        Raise `TimeoutError` when `timeout` seconds pass with no data (0: don't wait; None: wait for ever), and
+        Raise `TimeoutError` when `timeout` seconds pass with no data (0 means don't wait, None wait for ever), and
         `OSError` with the kernel's errno and the path for anything else.
         """
 
@@ -51,7 +51,7 @@ class Handle(Protocol):
         """Do one lseek(2); return the new position."""
 
     def poll(self, timeout: float | None = 0, events: int = 1) -> int:
-        """Wait up to `timeout` seconds (None: for ever) for one of `events` (POLLIN); return the mask, 0 for none."""
+        """Wait up to `timeout` seconds (for ever if None) for one of `events` (POLLIN); return the mask, 0 for none."""
 
     def close(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """Turns: sessions on the same tracefs of this machine add their probes one after another.
 
 No other session of ours comes between the check that an event doesn't exist and the write that adds it.  The lock is
-flock(2) on the root of the tracefs: it needs no file of its own, and ends with its process.  Where there is none
+flock(2) on the root of the tracefs: it needs no extra file, and ends with its process.  Where there is no such lock
 (a tracefs in the same process or in a guest) the list of probes is still read back after the write.
 """
 

@@ -75,7 +75,7 @@ class RawPipe:
     def read(self, timeout: float | None = None) -> list[Record]:
         """Return the next records, waiting for the first of them; an empty list after `close`.
 
-        Raise `TimeoutError` when `timeout` seconds pass without any (0: don't wait; None: wait for ever).
+        Raise `TimeoutError` when `timeout` seconds pass without any (0 means don't wait, None wait for ever).
         """
         end = None if timeout is None else time.monotonic() + timeout
         while self._streams and not self._is_closed:

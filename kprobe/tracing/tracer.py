@@ -57,7 +57,7 @@ class Tracer:
         - `duration`: Seconds to trace; until they are over, events stay in the kernel's buffer.
         - `top_level`: Work without a private instance.
         - `raw`: Read the kernel's raw pages in place of its text.  Iteration yields the same records, exact
-          whatever their strings hold, and there is no text.  None: where the kernel offers it.
+          whatever their strings hold, and there is no text.  None means where the kernel offers it.
         - `count`: Have the kernel count by this field, `pid` or `cpu` and record nothing, where it can.
         - `latency`: Put probes at both ends of these functions (their names will do), for `Trace.latencies`, and read
           raw pages where possible: their times are in nanoseconds.

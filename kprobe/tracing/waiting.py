@@ -14,7 +14,7 @@ _LIMIT: ContextVar[tuple[float | None, int]] = ContextVar("kprobe_waiting", defa
 
 
 def limit() -> float | None:
-    """Return how many seconds in all this thread may wait for a trace; None: no limit."""
+    """Return how many seconds in all this thread may wait for a trace; None if there is no limit."""
     seconds, thread = _LIMIT.get()
     return seconds if thread == get_ident() else None
 
@@ -39,7 +39,7 @@ class Waiting:
         return now
 
     def left(self) -> float | None:
-        """Return how many more seconds this thread may wait; None: no limit."""
+        """Return how many more seconds this thread may wait; None if there is no limit."""
         seconds = limit()
         return None if seconds is None else seconds - self._spent
 
@@ -51,7 +51,7 @@ class Waiting:
 
 
 class Limited:
-    """Within `with`, limits this thread's wait for each trace to some seconds; None: no limit."""
+    """Within `with`, limits this thread's wait for each trace to some seconds; None means no limit."""
 
     __slots__ = ("_seconds", "_token")
 

@@ -116,7 +116,7 @@ def open_instance(
     """Make an instance named after the session; on a kernel without instances, use the top level.
 
     `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances or denies
-    them to us.  Raise `Refused` for any other failure: a passing failure is no reason to use the shared top level.
+    them to us.  Raise `Refused` for any other failure: a passing failure isn't a reason to use the shared top level.
     """
     number = -1
     doubts: list[str] = []

@@ -84,7 +84,7 @@ def probes(tracefs: Tracefs) -> dict[str, list[Line]]:
 
 
 def uses(tracefs: Tracefs, prefix: str, event: str) -> bool:
-    """True if the event is enabled in an instance ("instances/NAME/"; "": the top level), or has a filter there."""
+    """True if the event is enabled in an instance ("instances/NAME/"; "" is the top level), or has a filter there."""
     return _state(tracefs, f"{prefix}events/{event}/enable", "0") != "0" or has_filter(tracefs, prefix, event)
 
 

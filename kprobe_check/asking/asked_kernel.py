@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class AskedKernel:
-    """A kernel to ask: whatever is written is removed at once; filters and triggers are tried in an instance.
+    """A kernel to ask: everything that is written is removed at once; filters and triggers are tried in an instance.
 
     Without instances (Linux 3.2), filters and triggers of our events are set at the top level.
 

@@ -24,7 +24,7 @@ def text(search: Search) -> str:
         f"{_count(search.texts, 'text')} in {search.seconds:.1f} s\n"
     )
     if search.untried:
-        why = "as the parser misreads the plainest text" if search.fails_plainest else "as the time was up"
+        why = "because the parser misreads even the plainest text" if search.fails_plainest else "because time ran out"
         head += f"not tried, {why}: {', '.join(rule.name for rule in search.untried)}\n"
     shortest = search.shortest
     if shortest is None:
@@ -79,7 +79,7 @@ def confirmed(confirmation: Confirmation) -> str:
     if confirmation.result is None:
         return f"not confirmed on {confirmation.spec}: {confirmation.words}\n"
     if confirmation.result.is_well:
-        return f"not confirmed: the parser reads the text of {confirmation.spec} rightly\n"
+        return f"not confirmed: the parser reads the text of {confirmation.spec} correctly\n"
     text = _indented(confirmation.result.entry.text.decode("utf-8", "backslashreplace"))
     return f"confirmed on {confirmation.spec}, whose text is:\n{text}\n{shown(example(confirmation.result))}"
 

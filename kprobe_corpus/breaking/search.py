@@ -254,7 +254,7 @@ def renderer(kind: str) -> Callable[..., Any]:
 
 
 def kernels(words: str) -> list[str]:
-    """Return the simulated kernels that words mean ("6.1,6.12"; "": all), as the backend `sim` names them.
+    """Return the simulated kernels that words mean ("6.1,6.12", or "" for all), as the backend `sim` names them.
 
     Raise `NoSearch`.
     """

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 EVENT = "event"
 UNPARSED = "unparsed"  # the parser doesn't understand some text
 NO_RECORD = "no record"  # the type of a line that isn't a record; "why" says what is wrong, "line" is its number
-IGNORED = ("header", "crashed")  # types that are no records of the trace
+IGNORED = ("header", "crashed")  # types that aren't records of the trace
 LONGEST = 200  # characters of a bad line that are shown
 
 

@@ -44,7 +44,7 @@ def summary(tally: Tally) -> str:
 def grid(tally: Tally, title: str, key: Callable[[Result], Collection[str]], *, markdown: bool = False) -> str:
     """Return a table with a row for each name and a column for each kernel: the number of records misread.
 
-    "." is none, "?" none but some marked, "-" no such text.
+    "." means none, "?" none but some marked, "-" no such text.
     """
     kernels = list(tally.counts(kernel_of))
     by_name = tally.counts(lambda result: [f"{name}\0{result.entry.kernel}" for name in key(result)])

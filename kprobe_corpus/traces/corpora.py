@@ -14,7 +14,7 @@ SUMS = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 _DIGITS = 1000  # of a number in a name: int() takes no more than some thousands
 ABSENT = (
-    "no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
+    "no corpus is installed: it comes in the distribution kprobe-corpus; in a checkout of kprobe-sim, "
     "`pip install ./distributions/kprobe-corpus` installs it (docs/start/install.md)"
 )
 

@@ -14,7 +14,7 @@ FENTRY_SIZE = 5  # bytes of the call to __fentry__, a nop while nobody traces
 
 
 class Added(NamedTuple):
-    """A function, and the offsets at which its instructions start; None: all but those inside the first ones.
+    """A function, and the offsets at which its instructions start (None means all but those inside the first).
 
     `call` is the offset of the call to __fentry__: what stands before it is one instruction, ENDBR.
     """

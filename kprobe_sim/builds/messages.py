@@ -26,8 +26,9 @@ def _bad_variable(gates: Gates) -> str:
     return gates.variable_text
 
 
-# An errno is what write(2) gives, or the gate that has it; None: that of the step that failed, such as reading a number
-# or looking up a symbol, which the raise passes on.  A text is what error_log shows; None: nothing is logged.
+# An errno is what write(2) gives, or the gate that has it; None means the errno of the step that failed, such as
+# reading a number or looking up a symbol, which the raise passes on.  A text is what error_log shows; if it is None,
+# nothing is logged.
 # An id that extends another one is the same message with another errno.
 REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
     {
@@ -160,7 +161,7 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
 
 
 def answer(message: str, gates: Gates, failed: int | None = None) -> tuple[int, str | None]:
-    """Return how a kernel refuses: the errno, and the text in error_log (None: nothing is logged).
+    """Return how a kernel refuses: the errno, and the text in error_log (None if nothing is logged).
 
     `failed` is the errno of what failed, if that is passed on.
     """

@@ -304,7 +304,7 @@ def load(spec: str = "") -> Profile:
     "4.4-wind-river".  If none of these fits, the profiles of other installed distributions are searched as well.  A
     spec with a slash or the suffix of profile files is a path.
 
-    Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
+    Raises ValueError, listing the profiles, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
     """
     if "/" in spec or spec.endswith(SUFFIX):

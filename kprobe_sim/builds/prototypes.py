@@ -20,7 +20,7 @@ _REMEMBERED = 4096  # answers of a kind
 
 
 class CType(NamedTuple):
-    """A C type as BTF has it; `size` in bytes, 0 for void."""
+    """A C type as in BTF; `size` in bytes, 0 for void."""
 
     text: str  # "const char *", "struct open_how *", "umode_t"
     kind: str  # of what typedefs and qualifiers lead to: int, bool, char, ptr, struct, union, enum, array, float, void
@@ -225,7 +225,7 @@ class PrototypeTable:
         return int(words[1]) if words[0] in "isueEn" else 0
 
     def c_type(self, number: int) -> CType:
-        """Return a type as C has it."""
+        """Return a type as in C."""
         words = self._words(self.resolve(number))
         kinds = {"*": "ptr", "[": "array", "s": "struct", "u": "union", "e": "enum", "E": "enum", "n": "float"}
         kind = kinds.get(words[0], "struct" if words[0] == "f" else "void")

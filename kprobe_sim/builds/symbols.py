@@ -28,7 +28,7 @@ class SymbolTable:
         self._added = AddedSymbols()
         self._sizes: dict[int, int] = {}  # of functions that are smaller than recorded, by offset
         self._moved: set[int] = set()  # positions of larger functions, which are among the added
-        self.version = 0  # changes whenever a name or address may mean something else; 0: as recorded
+        self.version = 0  # changes whenever a name or address may mean something else; 0 means as recorded
 
     def __len__(self) -> int:
         return len(self.recorded) - len(self._moved) + len(self._added)

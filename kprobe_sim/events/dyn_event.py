@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Deletion(NamedTuple):
     """A delete as it was read: `group` None for any, `event` "" for all of a group.
 
-    `words` must match the probe point and the arguments; only `compared` characters of each count, None: all.
+    `words` must match the probe point and the arguments; only `compared` characters of each count (None means all).
     """
 
     group: str | None

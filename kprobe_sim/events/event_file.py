@@ -31,7 +31,7 @@ class Hit(NamedTuple):
     comm: bytes
     head: bytes  # of the event's record: type, flags, preempt count, pid
     frames: Sequence[int]  # return addresses, the tracer's own first
-    timestamp: int | None  # in ns of the machine's time; None: now
+    timestamp: int | None  # in ns of the machine's time; None means now
     in_nmi: bool = False
     held: bool = False  # the record is held on a scratch page, with preemption off once more, until it is kept or not
 

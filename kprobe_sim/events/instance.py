@@ -78,7 +78,7 @@ class Instance(TraceArray):
         return False
 
     def events(self, system: str | None = None, name: str | None = None) -> Iterator[Event]:
-        """Yield the events of a system (None: of all) as the kernel lists an instance's files (tr->events).
+        """Yield the events of a system (None means of all) as the kernel lists an instance's files (tr->events).
 
         Events younger than the instance come first, the youngest before the others; then the static events, and then
         the events older than the instance, oldest first.  With a `name` only those of that name.
@@ -99,7 +99,7 @@ class Instance(TraceArray):
         return (0, -number) if number > self._born else (2, number)
 
     def event_names(self, system: str | None = None) -> Iterator[str]:
-        """Yield the names of a system's events (None: of all systems) in the order of their directories' creation.
+        """Yield the names of a system's events (None means of all systems) in the order of their directories' creation.
 
         The kernel made those of static events in its order; in an instance they come in reverse, dynamic ones first.
         """

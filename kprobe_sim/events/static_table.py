@@ -58,7 +58,7 @@ class StaticEvents:
         return self._all
 
     def listed(self, system: str | None, name: str | None = None) -> Iterable[StaticEvent]:
-        """Return the events of a system and a name (None: of all) in the order of available_events."""
+        """Return the events of a system and a name (None means of all) in the order of available_events."""
         if system is None:
             return self.all().values() if name is None else self._of_name.get(name, ())
         if name is None:

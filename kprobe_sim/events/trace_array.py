@@ -55,7 +55,7 @@ class Readers:
         self._open_traces.remove(cpu)
 
     def hold(self, cpu: int | None) -> bool:
-        """Return True if an open trace keeps the buffer of a CPU (None: of any) from changing its size."""
+        """Return True if an open trace keeps the buffer of a CPU (None means of any) from changing its size."""
         return bool(self._open_traces) if cpu is None else not {cpu, None}.isdisjoint(self._open_traces)
 
 

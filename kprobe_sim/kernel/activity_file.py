@@ -13,7 +13,7 @@ from kprobe_sim.language.primitives import toml_values as values
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.hits.call import REGISTERS
 
-Declared = tuple[str, int | None, str]  # name, size (None: the build's), module
+Declared = tuple[str, int | None, str]  # name, size (None means the build's), module
 
 PAUSE = 0.05  # seconds between calls played live
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)

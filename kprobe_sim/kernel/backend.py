@@ -113,7 +113,7 @@ def check(argument: str) -> None:
 
 
 def _read(argument: str) -> tuple[str, Activity, str, int | None]:
-    """Return the kernel, its activity, the name of that, and the number of CPUs; None: the profile's."""
+    """Return the kernel, its activity, the name of that, and the number of CPUs; None means the profile's."""
     is_path = "/" in argument.partition(",")[0] or SUFFIX in argument
     kernel, *options = re.split(r",(?=[^,/]*=)" if is_path else ",", argument)
     cpus: int | None = None

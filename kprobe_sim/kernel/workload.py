@@ -81,7 +81,7 @@ class SyscallEntries(NamedTuple):
     openat: Entry
     fork: Entry
     fadvise: Entry
-    exit_signal: int | None  # its offset in struct kernel_clone_args; None: it is the first argument, before 5.3
+    exit_signal: int | None  # its offset in struct kernel_clone_args; None before 5.3, where it is the first argument
     registers_whole: bool  # system calls pass on all 64 bits of their arguments
 
     @classmethod
@@ -139,7 +139,7 @@ class SimulatedWorkload:
                 arguments,
                 self._children,
                 memory,
-                # where the signal has no field of its own, it is part of the flags
+                # where the signal has no separate field, it is part of the flags
                 within=lambda: self._kernel.fork(task, child, flags=_SIGCHLD if offset is None else 0),
             )
         with self._system_call("wait4", (self._children,), self._children):

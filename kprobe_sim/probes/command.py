@@ -137,7 +137,7 @@ def _group_fault(group: str, gates: Gates) -> str:
 
 
 def read_names(text: str, column: int, gates: Gates, group: str = "", token: int = 0) -> tuple[str, str | None]:
-    """Read [GRP/][EVENT]; return the group (by default `group`) and the event (None: the kernel makes a name)."""
+    """Read [GRP/][EVENT]; return the group (by default `group`) and the event (None if the kernel makes a name)."""
 
     def bad(message: str) -> Refusal:
         return Refusal(message, column, token)

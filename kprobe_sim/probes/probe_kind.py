@@ -100,11 +100,11 @@ class DynEventList:
         self.host.remove_event(event)
 
     def of(self, kind: Operations | None) -> list[DynEvent]:
-        """Return the lines of a kind (None: of all kinds), oldest first."""
+        """Return the lines of a kind (None means of all kinds), oldest first."""
         return list(self._entries if kind is None else self._by_kind.get(kind, ()))
 
     def meant(self, deletion: Deletion, kind: Operations | None) -> list[DynEvent]:
-        """Return the lines of a kind (None: of any kind) that a delete may mean by its names, oldest first."""
+        """Return the lines of a kind (None means of any kind) that a delete may mean by its names, oldest first."""
         if deletion.event:
             found = self._by_event.get(deletion.event, ())
         else:

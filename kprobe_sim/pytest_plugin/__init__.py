@@ -21,7 +21,7 @@ Markers: `needs("text", …)` (skips where the kernel's README lacks a text), `v
 
 A test fails once it has waited for a trace for 30 seconds in all, and says what state the trace is in.  The tracer's
 waits count, and reads, selects and polls of the file.  `--kprobe-timeout`, or `kprobe_timeout` in the configuration,
-sets the limit; 0: none.  A refusal is shown in the kernel's own words, without the frames of these packages
+sets the limit; 0 means none.  A refusal is shown in the kernel's own words, without the frames of these packages
 (`--full-trace` shows them).
 
 With `--kprobe-check-clean`, `kprobe_check_clean = true` in the configuration, or the marker or fixture `check_clean`, a

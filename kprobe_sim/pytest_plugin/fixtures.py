@@ -192,7 +192,7 @@ def _real_files() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncaptured(config: pytest.Config) -> Iterator[None]:
-    """Show what is printed on standard error, on lines of its own, although pytest captures it."""
+    """Show what is printed on standard error, on separate lines, although pytest captures it."""
     manager = config.pluginmanager.getplugin("capturemanager")
     with contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled():
         beside: Any = _Beside(config.pluginmanager.getplugin("terminalreporter"), sys.stderr)

@@ -42,7 +42,7 @@ class Backend:
         self.is_simulated = spec.partition(":")[0] == "sim"
         self._opened: Any = None
         self._is_open = False
-        self._was_exclusive = False  # the last test had a machine of its own
+        self._was_exclusive = False  # the last test had its own machine
         self._pristine: Pristine | None = None
         self._failure = ""
         self.absent: dict[str, str] | None = None  # what this kernel lacks, filled in by unsupported.py
@@ -64,7 +64,7 @@ class Backend:
         opened = self._open(self._open_tracefs) if Capabilities(self._opened).renew is None else self._renew()
         pristine = Pristine(opened)
         if pristine.is_in_use():
-            raise Unusable(f"--tracefs {self.spec}: somebody traces there; tests would end their work")
+            raise Unusable(f"--tracefs {self.spec}: somebody is tracing there, and the tests would end that trace")
         self._pristine = pristine
         return pristine
 
@@ -106,7 +106,9 @@ class Backend:
         self._note(self._user, left)
         self._pristine = None
         if Capabilities(self._opened).renew is None:
-            self._failure = f"--tracefs {self.spec} can't be used any more: {self._user} left there: {left}"
+            self._failure = (
+                f"--tracefs {self.spec} can't be used any more, because {self._user} left this behind: {left}"
+            )
         return False
 
     def _must_renew(self, exclusive: bool) -> bool:

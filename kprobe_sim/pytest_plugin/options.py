@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def limit(node: pytest.Item | pytest.Session) -> float | None:
-    """Return how many seconds a test may wait for a trace; None: for ever."""
+    """Return how many seconds a test may wait for a trace; None means for ever."""
     given = node.config.getoption("kprobe_timeout")
     marker = node.get_closest_marker("kprobe_timeout")
     if marker is not None and marker.args:

@@ -60,7 +60,7 @@ class _Form:
 
 
 class GraphRecords:
-    """How one kernel lays out the two records, by the ids and fields of their formats; None: unknown."""
+    """How one kernel lays out the two records, by the ids and fields of their formats; None if unknown."""
 
     def __init__(
         self, entry: tuple[int, Iterable[Field]] | None = None, returned: tuple[int, Iterable[Field]] | None = None

@@ -27,7 +27,7 @@ class Pointers(NamedTuple):
 
     symbol: Callable[[int, bool], bytes]
     hashed: Callable[[int], int]
-    string: Callable[[int], bytes | None]  # the bytes at an address up to the NUL; None: unknown
+    string: Callable[[int], bytes | None]  # the bytes at an address up to the NUL; None if unknown
 
 
 class _Piece(NamedTuple):

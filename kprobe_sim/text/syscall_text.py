@@ -1,7 +1,7 @@
 """The text of system call events, which doesn't come from their `print fmt` (kernel/trace/trace_syscalls.c).
 
 Up to 6.17 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.18 shows small numbers decimal and others
-with 0x; 6.19 and later the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of
+with 0x; 6.19 and later the user's strings and buffers, and openat in its own way.  Sources: the file named, of
 6.1.190 and 7.2.13; fixtures/static; a trace of 6.18.15.
 """
 

@@ -107,7 +107,7 @@ class RawPipe(OpenFile):
             page = buffer.take_page(size, self._widen)
             if page is None:
                 if buffer.entries:
-                    return b""  # `size` is too small for what there is
+                    return b""  # `size` is too small for the data
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._page, self._taken = page, 0
         data = self._page[self._taken : self._taken + size]

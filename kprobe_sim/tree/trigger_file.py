@@ -154,7 +154,7 @@ def _count(text: str | None) -> int | None:
 
 
 def set_filter(trigger: Trigger, condition: str | None) -> None:
-    """Give a trigger the filter of `if FILTER`; None: no filter.  Raises OSError, and logs the fault."""
+    """Give a trigger the filter of `if FILTER`; None means no filter.  Raises OSError, and logs the fault."""
     if condition is None:
         return
     end = _WORD_END.search(condition)
@@ -179,7 +179,7 @@ def _add(trigger: Trigger) -> None:
 
 
 def _remove(file: EventFile, like: Trigger) -> None:
-    """Remove the trigger of the same group and target, whatever its name; a missing one is no error."""
+    """Remove the trigger of the same group and target, whatever its name; a missing one isn't an error."""
     for trigger in file.triggers:
         if trigger.conflicts_with(like):
             file.drop_trigger(trigger)

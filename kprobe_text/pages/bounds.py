@@ -6,7 +6,7 @@ as kallsyms, is left out where it is too large, with a sentence on it.
 
 from typing import Final
 
-# Of an event.  A probe has 128 arguments, arrays of 64 (kernel/trace/trace_probe.h: MAX_TRACE_ARGS, MAX_ARRAY_LEN).
+# For one event.  A probe has 128 arguments, arrays of 64 (kernel/trace/trace_probe.h: MAX_TRACE_ARGS, MAX_ARRAY_LEN).
 FIELDS: Final = 1 << 10
 LOCATIONS: Final = 1 << 13  # strings and arrays that its record points to
 FORMAT: Final = 1 << 20  # bytes of its format file
@@ -14,14 +14,14 @@ NAME: Final = 1 << 8  # characters of an event's or a field's name; the kernel's
 FRAMES: Final = 1 << 11  # of a call stack; the kernel's have 1024 (kernel/trace/trace.c: FTRACE_KSTACK_ENTRIES)
 ENDLESS: Final = 8  # fields that reach to the record's end
 
-# Of all events together.  A record has 16 bits for the event's number.
+# For all events together.  A record has 16 bits for the event's number.
 EVENTS: Final = 1 << 16
 COMPILED: Final = 1 << 14  # events that have records
 ALL_FIELDS: Final = 1 << 17  # of those
 READERS: Final = 1 << 15  # readers of fields that differ
 FORMATS: Final = 1 << 24  # bytes of their format files
 
-# Of a trace.dat, in bytes unless said otherwise.
+# For a trace.dat, in bytes unless said otherwise.
 HEADER: Final = 1 << 16  # header_page, header_event
 KALLSYMS: Final = 1 << 25
 SYMBOLS: Final = 1 << 20  # lines of it

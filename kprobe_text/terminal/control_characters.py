@@ -1,7 +1,7 @@
 """Foreign text on a terminal: control characters that could steer the terminal are shown, not obeyed.
 
 Names of tasks, strings that a probe fetches and markers hold what any user of the traced machine puts there.  Escaped
-are the control characters of ASCII but newline and tab (\\x1b), DEL, those of C1 (\\u009b), bytes that are no UTF-8
+are the control characters of ASCII but newline and tab (\\x1b), DEL, those of C1 (\\u009b), bytes that aren't UTF-8
 (\\x9b), and the characters that turn the direction of text or break lines (\\u202e).
 """
 

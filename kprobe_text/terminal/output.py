@@ -59,7 +59,7 @@ class Output:
         return self._put(data if self._screen is None else self._screen.shown(data), is_stopping)
 
     def tell(self, text: str, is_stopping: Callable[[], bool]) -> bool:
-        """Write words of our own, in which there may be those of others; with colours where the terminal has them."""
+        """Write our words, in which there may be those of others; with colours where the terminal has them."""
         if self._screen is None:
             return self._put(_bytes(text), is_stopping)
         from .colours import has_colours, headed
@@ -186,7 +186,7 @@ def note(text: str) -> None:
 
 
 def say(text: str, patience: float | None = None) -> None:
-    """Print a message on stderr; that nobody reads it is no reason to fail or to end.
+    """Print a message on stderr; don't fail or end if nobody reads it.
 
     With `patience`, give up if nobody reads any of it for that many seconds.
 

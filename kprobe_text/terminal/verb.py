@@ -60,7 +60,7 @@ class Verb:
 
     `module`, whole: its `run(tracefs, output, signals, request)` does it or, if the verb `reads` its words
     itself, `main(words, output, signals)`.  `words` are what follows it, for the usage; `kind` what they are, for their
-    completion: function, spec, file, or the words that there are, with blanks between; so many at `least`, `most`.
+    completion: function, spec, file, or the words that there are, with blanks between; `least` and `most` say how many.
     `examples` end its help.  `options` are those of a verb that reads its words itself.
     """
 

@@ -60,7 +60,7 @@ _UNREAD: Final = 2
 
 
 Reading: TypeAlias = tuple[dict[str, Value], frozenset[str], bool, bool, bool]
-"""What was read of a text: the fields, ``guessed`` and ``complete`` as Event has them, then whether the text is that of
+"""What was read of a text: the fields, ``guessed`` and ``complete`` as in Event, then whether the text is that of
 arguments, to the end, and whether it breaks off within a string."""
 
 # An argument: its name, where its value begins and ends, the value, how sure it is, and whether it is a string.
@@ -186,7 +186,7 @@ class ArgumentGuesser:
         """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
 
         If the pairs can't be read to the end, the text that isn't understood is the value of the name before it, and
-        all that follows is a guess. The fields are the caller's. A trial is of text that is read to the end.
+        all that follows is a guess. The caller may change the fields. A trial is of text that is read to the end.
         """
         if body != self._last[0] or decimal != self._last[1]:
             last, self._last = self._last, self._earlier
@@ -199,7 +199,7 @@ class ArgumentGuesser:
         return _finished(body, found, whole, opens, decimal)
 
     def pairs(self, body: bytes, texts: Collection[str], signed: Collection[str]) -> tuple[dict[str, Value], bool]:
-        """Do the same as the function `pairs`; the dict is the caller's."""
+        """Do the same as the function `pairs`; the caller may change the dict."""
         asked = body, texts, signed
         if asked != self._asked:
             self._asked, self._pairs = asked, pairs(body, texts, signed)
@@ -318,9 +318,9 @@ def _reading(body: bytes, found: list[_Argument], *, whole: bool, opens: bool) -
 def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()) -> tuple[dict[str, Value], bool]:
     """Read ``name=value`` pairs from the text of any event, and say whether there was nothing else.
 
-    A value ends where the next name begins, unless that is one more than an event has. Of ``0xffffff9c (-100)``, which
-    option fields prints, the names in ``signed`` take the second number. The values of the names in ``texts`` aren't
-    numbers, whatever they look like.
+    A value ends where the next name begins, unless that is one more than an event has. Option ``fields`` prints
+    ``0xffffff9c (-100)``: the names in ``signed`` take the second number. The values of the names in ``texts`` aren't
+    numbers, even if they look like it.
     """
     body = body.removesuffix(b"\r")
     pair = _FIRST.search(body)

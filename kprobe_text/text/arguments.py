@@ -178,8 +178,9 @@ def read(body):
 class Arguments:
     """Reads the text after a probe's place into its arguments.
 
-    A single string argument is exact whatever it holds, since what stands before and after it is known. Of several, the
-    ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
+    A single string argument is exact whatever it holds, since what stands before and after it is known. If there are
+    several, each but the last ends at the first place where the rest still fits; if there is another such place, they
+    are guesses.
     """
 
     __slots__ = ("_items", "_opening", "_parts", "_refused", "_texts", "ends", "names", "read_text")

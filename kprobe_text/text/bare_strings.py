@@ -20,7 +20,7 @@ _FOREIGN: Final = re.compile(
 
 
 def is_over(shown: Mapping[str, bool] | None, first: bytes) -> bool:
-    """Say whether an event has no line but its first, whatever follows."""
+    """Say whether an event has only its first line, whatever follows."""
     if shown is None:
         return not _goes_on(_last_value(first))
     if not any(shown.values()):

@@ -291,7 +291,7 @@ def _formatted(text: str | bytes) -> Description:
     try:
         form = parse_format(text)
     except ValueError:
-        return _UNKNOWN  # a trace is read as well as it can be; a format that isn't one is no format
+        return _UNKNOWN  # a trace is read as well as it can be; a bad format counts as none
     fields = [field for field in form.fields if "char" in field.type and field.length is not None]
     arguments = arguments_of(form.print_fmt)
     is_open = any(field.length == "" or field.size >= _ROOM for field in fields)

@@ -59,7 +59,7 @@ class FastPath:
         self._seconds: dict[str, int] = {}
         self._places: dict[str, _Place] = {}
         self._room = _KNOWN
-        self._read = 0  # so many lines since texts were forgotten
+        self._read = 0  # lines since texts were forgotten
         self.begin()
 
     def opens(self, site: bytes) -> str:

@@ -51,7 +51,7 @@ Layouts: TypeAlias = tuple[re.Pattern[bytes], ...]
 
 
 class MultilineReader:
-    """Reads records whose next line is no record of the same layout.
+    """Reads records whose next line isn't a record of the same layout.
 
     Only a string holds a newline. A quoted string goes on to its closing quote; one without quotes goes on while
     arguments of its event follow, or if it is the last. A line that is a record by itself, in any layout, ends a record
@@ -68,7 +68,7 @@ class MultilineReader:
     def foreign(self, text: bytes, position: int, limit: int, family: Layouts) -> re.Pattern[bytes] | None:
         """Give the layout outside a text's family in which a line is a record by itself; None if there is none.
 
-        In a text without context there is none, whatever a mark holds.
+        A text without context has no such layout, whatever a mark holds.
         """
         for layout in () if family in ((BARE,), ANY) else ANY:
             line = layout.match(text, position, limit)

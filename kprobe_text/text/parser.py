@@ -39,7 +39,7 @@ from kprobe_text.text.prefix import Prefixes, form_of
 from kprobe_text.text.record_builder import Learned, RecordBuilder
 from kprobe_text.text.records import Event, Header, Record, StackTrace, Unparsed, unfinished
 
-# Input without a newline for this long is no text; it is passed on in pieces instead of being gathered.
+# Input without a newline for this long isn't text; it is passed on in pieces instead of being gathered.
 _LONGEST_LINE: Final = 1 << 20
 
 
@@ -82,9 +82,9 @@ class Parser:
     the text was cut (except lines of over 1 MiB).
 
     Lines that don't look like a new record are joined to a string that has a newline; if the string has no end, up to
-    16 KiB of other lines are, too. So to forge a record, a program must also imitate the end of its own: that text is
-    the same as that of two records. Both are read, and are ``forgeable``, as is every record that begins within the
-    length of a record after one with a string, or after one that doesn't fit what is known of its event. A seal
+    16 KiB of other lines are, too. So to forge a record, a program must also imitate the end of its own record: that
+    text is the same as that of two records. Both are read, and are ``forgeable``, as is every record that begins within
+    the length of a record after one with a string, or after one that doesn't fit what is known of its event. A seal
     prevents that: a number of 28 bits or more in the definition, behind the last string, that nobody else knows
     (``seal=\\0x5eed1e55:x64``), if the record holds it once. So does ``settled``: the caller has counted the records,
     and there are as many as the kernel says.
@@ -325,7 +325,7 @@ class Parser:
         return is_reported or form_of(line[0]) is not None
 
     def _around(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
-        """Read lines that aren't records of their own: another task in a function_graph, a stack of perf script."""
+        """Read lines that aren't records themselves: another task in a function_graph, a stack of perf script."""
         wait = -position - 1, None
         if self._layout is GRAPH:
             found = switch(text, position, limit)

@@ -49,7 +49,7 @@ _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
 
 Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
-"""What a text of arguments says: the fields, and ``complete`` and ``guessed`` as Event has them."""
+"""What a text of arguments says: the fields, and ``complete`` and ``guessed`` as in Event."""
 
 
 def _recorded(kind: Callable[..., Record], context: Context, *values: object, raw: bytes) -> Record:
@@ -231,7 +231,7 @@ class RecordBuilder:
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
-        """Build the record of a line that has a name and isn't an event with pairs; None if it is one."""
+        """Build the record of a line with a name that isn't an event with pairs; None for an event with pairs."""
         system_call = described(site.name, shown) if site.name.startswith("sys_e") else noted(site.name, shown)
         if system_call is not None:
             return self._called(line, system_call, raw)

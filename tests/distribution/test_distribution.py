@@ -315,7 +315,7 @@ def test_the_distribution_of_profiles(environment: Path, profiles: Path, pip: Pa
 def test_the_distribution_of_the_corpus(environment: Path, corpus: Path, pip: Path, outside: Path) -> None:
     """It is there as soon as it is installed; without it that is said, and a damaged archive is told by its name."""
     said = run(environment / "kprobe", "corpus", "list", cwd=outside, status=1)
-    assert said.startswith("ERROR: no corpus is installed: it is the distribution kprobe-corpus; ")
+    assert said.startswith("ERROR: no corpus is installed: it comes in the distribution kprobe-corpus; ")
     options = ("--quiet", "--no-index", "--no-compile", "--disable-pip-version-check")
     run(environment / "python", pip, "install", *options, corpus)
     said = run(environment / "kprobe", "corpus", "check", cwd=outside)

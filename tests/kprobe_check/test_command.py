@@ -85,7 +85,7 @@ probes.sh:3: p:forked _do_fork
 probes.sh:4: p:ended do_exit
   taken by all 3
 probes.sh:5: r:$NAME vfs_read
-  not asked of all 3: the shell puts something else for $NAME
+  not asked of all 3: the shell replaces $NAME with something else
 probes.sh:6: p:old do_sys_open
   means something else on all 3: do_sys_openat2 took over from do_sys_open, which is rarely called
   instead: p:old do_sys_openat2

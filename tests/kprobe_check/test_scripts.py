@@ -82,8 +82,11 @@ def test_what_a_shell_writes(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("printf 'p:a %s\\n' \"$F\" >> kprobe_events", (1, "p:a $F", "the shell puts something else for $F")),
-        ("\n{ printf 'p:a %s\\n' \"$F\"; } >> kprobe_events", (2, "p:a $F", "the shell puts something else for $F")),
+        ("printf 'p:a %s\\n' \"$F\" >> kprobe_events", (1, "p:a $F", "the shell replaces $F with something else")),
+        (
+            "\n{ printf 'p:a %s\\n' \"$F\"; } >> kprobe_events",
+            (2, "p:a $F", "the shell replaces $F with something else"),
+        ),
         ("\ncat probes >> kprobe_events", (2, "$(cat probes)", "what `cat probes` prints isn't known")),
         (
             "sed s/x/y/ list | sudo tee -a kprobe_events",
@@ -91,11 +94,11 @@ def test_what_a_shell_writes(text: str, expected: list[str]) -> None:
         ),
         (
             "while read f; do echo p:$f $f; done >> kprobe_events",
-            (1, "p:$f $f", "the shell puts something else for $f"),
+            (1, "p:$f $f", "the shell replaces $f with something else"),
         ),
         ("printf 'p:a %d\\n' x >> kprobe_events", (1, "p:a %d\\n x", "printf takes 'x' for no number")),
-        ('echo "$1" >> kprobe_events', (1, "$1", "the shell puts something else for $1")),
-        ("adb shell \"echo 'p:a $F' >> kprobe_events\"", (1, "p:a $F", "the shell puts something else for $F")),
+        ('echo "$1" >> kprobe_events', (1, "$1", "the shell replaces $1 with something else")),
+        ("adb shell \"echo 'p:a $F' >> kprobe_events\"", (1, "p:a $F", "the shell replaces $F with something else")),
         (
             "check trace_kprobe 'p:^a vfs_read' kprobe_events",
             (1, "p:^a vfs_read", "no kernel takes the ^, which check may take out"),
@@ -110,7 +113,7 @@ def test_what_a_shell_does_not_say_is_not_asked(text: str, expected: tuple[int, 
 def test_what_shells_print_differently_is_not_asked(head: str) -> None:
     ((line, _, because),) = unasked("echo 'p:a vfs_read\\np:b vfs_write' >> kprobe_events", head)
     assert line == 1
-    assert because == "echo isn't the same in every sh: bash and dash differ about what has a backslash"
+    assert because == "echo doesn't print the same in every sh: bash and dash treat backslashes differently"
 
 
 @pytest.mark.parametrize(

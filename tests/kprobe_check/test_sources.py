@@ -122,11 +122,11 @@ def test_a_script() -> None:
     [
         (
             'echo "r:x vfs_read $retval" >> kprobe_events',
-            "the shell puts something else for $retval; single quotes keep it",
+            "the shell replaces $retval with something else; single quotes keep it",
         ),
-        ('echo "p:$NAME vfs_read" >> kprobe_events', "the shell puts something else for $NAME"),
-        ("echo p:x $(function) >> kprobe_events", "the shell puts something else for $(function)"),
-        ("cat >> kprobe_events <<END\nr:x vfs_read $retval\nEND", "the shell puts something else for $retval"),
+        ('echo "p:$NAME vfs_read" >> kprobe_events', "the shell replaces $NAME with something else"),
+        ("echo p:x $(function) >> kprobe_events", "the shell replaces $(function) with something else"),
+        ("cat >> kprobe_events <<END\nr:x vfs_read $retval\nEND", "the shell replaces $retval with something else"),
     ],
 )
 def test_what_the_shell_puts_something_else_for_cannot_be_asked(line: str, because: str) -> None:

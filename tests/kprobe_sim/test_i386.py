@@ -68,6 +68,6 @@ def test_the_tracer_says_that_it_is_not_known_and_leaves_nothing(i386: Simulated
         pass
     assert re.sub(r"kprobe_\d+_\d+_0(?:_ns\d+)?", "SESSION", str(refused.value)).splitlines() == [
         "events/SESSION/doforkprobe/enable refused: Function not implemented (ENOSYS)",
-        "hint: a simulated kernel says so of what isn't known of its kind; the probe can be defined, but not traced",
+        "hint: the simulator doesn't know what this kernel does here; the probe can be defined, but not traced",
     ]
     assert i386.tracefs.read("kprobe_events") == b""

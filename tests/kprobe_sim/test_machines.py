@@ -61,8 +61,8 @@ def test_a_tracefs_that_stays_is_used_no_more() -> None:
             with pytest.raises(Unusable) as caught:
                 backend.fresh("b.py::test_next", exclusive=False)
     assert str(caught.value) == (
-        "--tracefs local can't be used any more: "
-        "a.py::test_holds left there: instances/held stays: Device or resource busy"
+        "--tracefs local can't be used any more, because "
+        "a.py::test_holds left this behind: instances/held stays: Device or resource busy"
     )
     assert notes == [("a.py::test_holds", "instances/held stays: Device or resource busy")]
 
@@ -91,6 +91,6 @@ def test_where_somebody_traces_no_test_runs() -> None:
     opened.write("kprobe_events", b"p:theirs vfs_read")
     backend = Backend("local", lambda spec: opened)
     for _ in range(2):
-        with pytest.raises(Unusable, match="somebody traces there"):
+        with pytest.raises(Unusable, match="somebody is tracing there"):
             backend.fresh("a.py::test", exclusive=False)
     assert opened.read("kprobe_events") == b"p:kprobes/theirs vfs_read\n"

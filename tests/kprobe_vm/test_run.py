@@ -97,7 +97,11 @@ def test_a_command_that_was_killed(series: str) -> None:
             "/tmp/x is a script for /bin/bash, which the guest lacks: --package bash adds it",
         ),
         ("/tmp/x", "#! /opt/own/lang\n", "/tmp/x is a script for /opt/own/lang, which the guest lacks"),
-        ("/tmp/x", "#!/bin/sh\r\n", "the first line of /tmp/x ends with CR: its interpreter is not /bin/sh"),
+        (
+            "/tmp/x",
+            "#!/bin/sh\r\n",
+            "the first line of /tmp/x ends with CR, which the kernel takes for part of the interpreter's name",
+        ),
     ],
 )
 def test_what_a_command_lacks_is_named(series: str, tmp_path: Path, name: str, text: str, words: str) -> None:

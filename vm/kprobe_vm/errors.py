@@ -23,7 +23,7 @@
     │   └── NoWorkers            it has no worker that can do the work
     ├── SchedulerLost            it answered, and is gone
     ├── ShardFailed              a piece of some work failed on every worker that tried
-    └── MachineDied              a machine was started and is no more: console tail and QEMU's state are attached
+    └── MachineDied              a machine was started and has ended: console tail and QEMU's state are attached
         ├── BootTimeout          no hello from the guest within the deadline
         ├── GuestPanic
         │   ├── GuestOops        the panic came from an oops

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
+from kprobe_check.sources.shell.outputs import replaced
 from kprobe_check.sources.shell.scripts import inside
 from kprobe_check.sources.texts import Text
 from kprobe_check.statement import Statement
@@ -42,7 +43,7 @@ def command(value: Text) -> list[Statement]:
     found = []
     for statement in inside(script, value.position):
         text, because = statement.text, statement.unclear
-        if any(because.endswith(f" {name}") for name in names):
+        if because in map(replaced, names):
             because = ""  # the program, not the shell, knows the value
         for name, one in names.items():
             text, because = text.replace(name, one), because.replace(name, one)

@@ -23,7 +23,7 @@ def printed_lines(name: str, words: Sequence[Text], *, is_bash: bool | None) -> 
         output = run(each, is_bash=is_bash is not False)
         is_clear = is_bash or (is_bash is None and each[:1] and re.fullmatch("-[nE]*e[neE]*", each[0]))
         if not is_clear and run(each, is_bash=is_bash is False) != output:
-            raise Unclear(f"{name} isn't the same in every sh: bash and dash differ about what has a backslash")
+            raise Unclear(f"{name} doesn't print the same in every sh: bash and dash treat backslashes differently")
     except Unclear as error:
         return [Text(" ".join(each), (*unknowns, *each), position, str(error))]
     if name == "echo" and len(words) > 1:
@@ -75,12 +75,17 @@ def traced(words: Sequence[Text]) -> list[Statement]:
     return statements
 
 
+def replaced(name: str) -> str:
+    """Say why a text with a name can't be asked: only the shell knows its value."""
+    return f"the shell replaces {name} with something else"
+
+
 def clear(statement: Statement, output: Text) -> Statement:
     """Return a statement with the reason why it can't be asked."""
     name = next((name for name in output.unknowns if name in statement.text), "")
     if not name or statement.unclear:
         return statement
-    because = output.because or f"the shell puts something else for {name}"
+    because = output.because or replaced(name)
     if not output.because and _FETCHES.match(name):
         because += "; single quotes keep it"
     return statement._replace(unclear=because)

@@ -81,7 +81,7 @@ class Pipeline(NamedTuple):
 
 
 class Compound(NamedTuple):
-    """Commands with redirections of their own.
+    """Commands with their own redirections.
 
     `kind` is GROUP; CHOICE, whose bodies exclude one another (an empty one if none may run); LOOP, or EACH with the
     variable `name` and its words; FUNCTION, with its name; MAYBE, whose body may be left out.
@@ -92,7 +92,7 @@ class Compound(NamedTuple):
     redirections: tuple[Redirection, ...] = ()
     name: str = ""
     words: tuple[Word, ...] | None = None
-    is_apart: bool = False  # in a shell of its own: ( … )
+    is_apart: bool = False  # in its own shell: ( … )
 
 
 Node = Command | Pipeline | Compound

@@ -66,7 +66,7 @@ class ArgumentGates:
             },
         ),
     )
-    # message id of the refusal of more than 128 arguments; None: the kernel drops those beyond
+    # message id of the refusal of more than 128 arguments; if None, the kernel drops those beyond
     too_many_arguments: str | None = gate(
         None,
         {(6, 12, 0): "TOO_MANY_ARGS_UNLOGGED", (6, 16, 0): "TOO_MANY_ARGS"},
@@ -206,7 +206,7 @@ class ArgumentGates:
             {"EINVAL Invalid bitfield @26": False, "EINVAL Invalid bitfield @29": True},
         ),
     )
-    # the most expressions around another; None: no limit of its own
+    # the most expressions around another; None if they have no separate limit
     nesting: int | None = gate(
         None,
         {(7, 3, 0): 8},
@@ -289,7 +289,7 @@ class ArgumentGates:
             {'"workload"': True, "(fault)": False},
         ),
     )
-    # how faults of a probe's reads count as misses: a name of `BY_RULE`; "": they don't
+    # how faults of a probe's reads count as misses: a name of `BY_RULE`, or "" if they don't
     read_faults: str = gate(
         "",
         {(4, 19, 0): "4.19", (4, 20, 0): "", (5, 10, 0): "5.10", (5, 14, 0): ""},

@@ -33,7 +33,7 @@ class DefinitionGates:
             ("write kprobe_events p:zz/q vfs_read", "write kprobe_events -:zz/"), "errno", {"ok": True, "EINVAL": False}
         ),
     )
-    # how many characters of a probe's location and arguments a delete compares; None: all
+    # how many characters of a probe's location and arguments a delete compares; None means all
     delete_compares: int | None = gate(
         63,
         {(5, 15, 0): None, (6, 16, 0): 63, (7, 1, 0): None},
@@ -91,7 +91,7 @@ class DefinitionGates:
             ("write kprobe_events r:zz/q vfs_read", "read kprobe_events"), r"^r(10|\d+):zz/q", {"10": True, "1": False}
         ),
     )
-    # bytes of a command that error_log shows; None: all
+    # bytes of a command that error_log shows; None means all
     error_log_command_size: int | None = gate(
         256,
         {(5, 17, 0): None},
@@ -150,7 +150,7 @@ class DefinitionGates:
         "arch/x86/kernel/kprobes/core.c 6.1 and 6.12",
         refusal("p:zz/q <int3>", "EINVAL", "EILSEQ"),
     )
-    # refusal of a far or memory-indirect branch; 0: it is taken
+    # refusal of a far or memory-indirect branch; 0 if it is taken
     unsupported_instruction_errno: int = gate(
         0,
         {
@@ -178,7 +178,7 @@ class DefinitionGates:
         "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'",
         definition("p:zz/q 12345", "log", {"ok": True, "EINVAL Failed to register probe event @7": False}),
     )
-    # $argN off the entry has a message of its own
+    # $argN off the entry has its own message
     names_missing_entry: bool = since(
         (6, 9, 0),
         "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'",

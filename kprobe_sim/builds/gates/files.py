@@ -70,7 +70,7 @@ class FileGates:
 
     # ---- events and their files ----
 
-    # events/ is a file system of its own: an event may have the name of a file
+    # events/ is a separate file system: an event may have the name of a file
     eventfs: bool = since(
         (6, 6, 0),
         "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file",

@@ -28,7 +28,7 @@ class OldDefinitionGates:
 
     # ---- before 4.20 ----
 
-    # kprobes and uprobes have readers of their own: one probe per event, no error_log
+    # kprobes and uprobes have their own readers: one probe per event, no error_log
     early: bool = gate(
         False, {(2, 6, 33): True, (4, 20, 0): False}, "definitions 3.2 to 4.19; dynamic events came with 5.0", TOO_OLD
     )
@@ -73,7 +73,7 @@ class OldDefinitionGates:
     return_addresses: bool = since((4, 12, 0), "definitions 4.9 and 4.14: 'r:x 0xffffffff81000000'", TOO_OLD)
     # r<digits>:
     early_maxactive: bool = since((4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'", TOO_OLD)
-    # errno if a file has the event's name; None: a second event gets the name
+    # errno if a file has the event's name; if None, a second event gets the name
     name_in_use: int | None = gate(
         errno.EPERM, {(3, 11, 0): None}, "definitions 3.2 and 3.13: 'p:g/enable', 'p:sched/sched_switch'", TOO_OLD
     )

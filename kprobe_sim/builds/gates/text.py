@@ -186,7 +186,7 @@ class TextGates:
         "recorded modes of 3.2, 3.13 and 4.4, before and after a tracer was chosen: options/test_nop_accept",
         TOO_OLD,
     )
-    # latency-format has a column of its own for the irq-info
+    # latency-format has its own column for the irq-info
     graph_latency_apart: bool = since(
         (5, 4, 0), "print_graph_lat_fmt() of 4.19.108 and 5.4.273; traces of 4.19 and 5.10", TOO_OLD
     )
@@ -218,7 +218,7 @@ class TextGates:
     plain_entry: tuple[int, int] = gate(
         (1, 0), {(4, 18, 0): (0, 0)}, "recorded traces 4.4, 4.9, 4.14 and 4.19: 02_comms", TOO_OLD
     )
-    # a preemption count that asks to reschedule has a flag of its own; else N means the task's flag alone
+    # a preemption count that asks to reschedule has its own flag; else N means the task's flag alone
     preempt_resched: bool = since(
         (3, 13, 0), "commit e5137b50a064; recorded traces 3.2 and 3.13: 09_irq_latency", TOO_OLD
     )

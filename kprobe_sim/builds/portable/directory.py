@@ -70,8 +70,8 @@ def _first_part(file: BinaryIO, head: Head) -> bytes:
 def profiles(directory: Path) -> list[tuple[str, Path]]:
     """Return the profiles in a directory, each after its release; one that doesn't say its release, after its name.
 
-    Of several profiles of one release the first counts: the one that is named for it, or else the first by name.  The
-    path may be that of a profile.  The list is empty if nothing has that path.
+    If several profiles are of one release, the first counts: the one that is named for it, or else the first by name.
+    The path may be that of a profile.  The list is empty if nothing has that path.
     """
     if (directory / _FACTS).is_file() or directory.is_file():
         return [(_release(directory), directory)]

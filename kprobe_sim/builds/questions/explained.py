@@ -22,7 +22,7 @@ from kprobe_sim.named_tuple import NamedTuple
 class ExplainedRow(NamedTuple):
     """A gate: where it is known from, the steps of its question, and which answer means what.
 
-    Values are as JSON has them; `steps` is empty for a gate that no question settles.
+    Values are as in JSON; `steps` is empty for a gate that no question settles.
     """
 
     name: str

@@ -55,7 +55,7 @@ class Sample(NamedTuple):
     stamp: Callable[[], int]  # in the trace clock
     usecs: Callable[[int], int]  # the same in microseconds, if the clock is in ns
     values: list[SyntheticValue]  # of the references
-    timestamp: int | None = None  # in ns of the machine's time; None: now
+    timestamp: int | None = None  # in ns of the machine's time; None means now
 
 
 class Histogram(Protocol):

@@ -3,7 +3,7 @@
 A keeper does its duty when the process that started it ends in any way, unless it was dismissed first.  A second keeper
 watches the first, and takes over if the first is killed.
 
-Only SIGKILL ends them.  They have a name of their own, so killing a command's processes by name spares them.
+Only SIGKILL ends them.  They have their own name, so killing a command's processes by name spares them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class LimitedWaits:
         self._patience = patience
 
     def wait(self, descriptors: Iterable[int], seconds: float | None, real: Callable[[float | None], T]) -> T:
-        """Wait as `real` does, for `seconds` (None: for ever), but raise when the test's time is up.
+        """Wait as `real` does, for `seconds` (None means for ever), but raise when the test's time is up.
 
         If nothing is ready, `real` returns an empty value or a tuple of empty values.
         """

@@ -39,7 +39,7 @@ class Path(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of a function: the index of its `parameter` (None: the return value), and where its fields lead.
+    """A variable of a function: the index of its `parameter` (None means the return value), and where its fields lead.
 
     `type` is None where BTF doesn't know the function.
     """
@@ -52,7 +52,7 @@ class Variable(NamedTuple):
 
 
 def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
-    """Split NAME->REST or NAME.REST; return name, rest (None: no more) and whether an arrow stood between."""
+    """Split NAME->REST or NAME.REST; return name, REST (None if none) and whether an arrow stood between."""
     end = min((position for position in (text.find("."), text.find("-")) if position >= 0), default=-1)
     if end < 0:
         return text, None, False
@@ -64,7 +64,7 @@ def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
 
 
 def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
-    """Split a variable from its fields; return the name, the fields (None: none) and their column."""
+    """Split a variable from its fields; return the name, the fields (None if there are none) and their column."""
     name, rest, arrow = split_field(text, column)
     after = column + len(name) + (2 if arrow else 1)
     if rest is not None and not arrow:
@@ -132,7 +132,7 @@ def follow_fields(
 def find_field(types: PrototypeTable, kind: int, text: str, column: int) -> tuple[int, int, int, str | None, int]:
     """Find FIELD[.FIELD].. in a struct, up to an arrow.
 
-    Returns its offset in bits, its type, its width in bits if it is a bitfield, what follows the arrow (None: nothing)
+    Returns its offset in bits, its type, its width in bits if it is a bitfield, what follows the arrow (or None)
     and the column of that, or else of the last field.  Raises Refusal.
     """
     offset = 0

@@ -15,7 +15,7 @@ from kprobe_sim.language.primitives.glob import Matcher
 from kprobe_sim.records.field import Field
 
 Test = Callable[[bytes, int, bytes], bool]
-# The string at an address of kernel (False) or user memory (True); None: a fault.
+# The string at an address of kernel (False) or user memory (True); None for a fault.
 ReadString = Callable[[int, bool], bytes | None]
 
 _COMM_SIZE = 16  # TASK_COMM_LEN

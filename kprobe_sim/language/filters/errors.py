@@ -13,7 +13,7 @@ LOG_LOCATION = "event filter parse error"
 
 
 class Fault(Enum):
-    """What is wrong with a filter: the errno of the write, and the kernel's text (None: it has none)."""
+    """What is wrong with a filter: the errno of the write, and the kernel's text (None if it has none)."""
 
     INVALID_OP = errno.EINVAL, "Invalid operator"
     TOO_MANY_OPEN = errno.ENOENT, "Too many '('"

@@ -27,7 +27,7 @@ from kprobe_sim.language.primitives.kstrto import is_digit, kstrtol, kstrtoul
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.field import Field
 
-# A function's start and end address, by its name or by any address in it; None: there is no such function.
+# A function's start and end address, by its name or by any address in it; None if there is no such function.
 FunctionRange = Callable[[str | int], tuple[int, int] | None]
 
 _OPERATOR = re.compile("~|!=|==|<=|<|>=|>|&")  # the kernel tries them in this order

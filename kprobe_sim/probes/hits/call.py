@@ -40,9 +40,9 @@ _CALLER = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+
 class Call(NamedTuple):
     """The arguments of `SimulatedKernel.call`, for one of `SimulatedKernel.calls`.
 
-    `returned` are the registers that are known at the return; None: those of `registers`.  `context` has the records'
-    flags and preemption depth; None: those of a task's plain context.  `unwinding` is the time in ns from a record to
-    that of its stack.
+    `returned` are the registers that are known at the return (None means those of `registers`).  `context` has the
+    records' flags and preemption depth (None means those of a task's plain context).  `unwinding` is the time in ns
+    from a record to that of its stack.
     """
 
     function: str

@@ -45,7 +45,7 @@ def function_hits(
     probes = [(probe, tuple(instances.enabled(probe.event))) for probe in fprobes.enabled(attached, instances)]
     if waits and not probes:
         return NO_USERS
-    # before fprobes were made of the function graph each of them was a user of its own
+    # before fprobes were made of the function graph each of them was a separate user
     counted = [probe for probe, _ in probes] if waits else attached
     users_here = {probe.target.is_return and gates.fprobes_apart for probe in counted}
     count = len(users_here) if late else sum(attached.values())

@@ -2,7 +2,7 @@
 
 All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled.  Since
 6.17 so are all fprobes on entries, and all fprobes on returns.  On 6.16 all fprobes are one user from when the first is
-made; before that each is a user of its own.  The tracer function_graph is a user since 5.16; before that it comes after
+made; before that each is a separate user.  The tracer function_graph is a user since 5.16; before that it comes after
 all of them.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of 6.12; traces of 6.12, 7.2 and 7.3.
 """
 

@@ -141,7 +141,7 @@ class SimFile:
             return self._position
 
     def poll(self, timeout: float | None = 0, events: int = select.POLLIN) -> int:
-        """poll(2): wait up to `timeout` seconds (None: for ever) for one of `events`; return the mask, or 0."""
+        """poll(2): wait up to `timeout` seconds (None means for ever) for one of `events`; return the mask, or 0."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._kernel.condition:
             while True:
@@ -231,7 +231,7 @@ class SimTracefs(Generic[K]):
 
     Paths are relative to the mount point.  Every method raises OSError with the kernel's errno and the path.
 
-    Of the optional capabilities it offers `threads`, `kallsyms`, `has_all_symbols`, `blacklist`, `kernel_log`,
+    It offers the optional capabilities `threads`, `kallsyms`, `has_all_symbols`, `blacklist`, `kernel_log`,
     `prototype`, `member`, `open` and `refused`: the last `write` that was refused, and its data.
     """
 

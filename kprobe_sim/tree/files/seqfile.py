@@ -18,7 +18,7 @@ Records = Callable[[], Sequence[bytes]]
 
 
 class Seq(OpenFile):
-    """A seq_file; `records` returns all records as they are now, `put` takes a write (None: EINVAL).
+    """A seq_file; `records` returns all records as they are now, `put` takes a write (None refuses it with EINVAL).
 
     With `write_moves` False a write doesn't move the position, as in kprobe_events.
     """

@@ -11,7 +11,7 @@ from kprobe_sim.language.primitives.refusal import refuse
 from kprobe_sim.tree.files.node import Holder, Node, OpenFile, Seek
 
 Get = Callable[[], bytes]
-PutBytes = Callable[[bytes], int | None]  # bytes consumed; None: all of them
+PutBytes = Callable[[bytes], int | None]  # bytes consumed; None means all of them
 
 
 class Simple(OpenFile):

@@ -31,7 +31,7 @@ def unpacker(name: str) -> Callable[[bytes, int], bytes]:
             raise NotTraceDat(f"a packed part of {len(packed)} bytes would become {size}, more than {LARGEST}")
         try:
             data = unpack(packed, size)
-        except Exception as error:  # each library has errors of its own
+        except Exception as error:  # each library has its own errors
             raise NotTraceDat(f"a part packed by {name} can't be unpacked: {error}") from error
         if len(data) != size:
             raise NotTraceDat(f"a part packed by {name} became {len(data)} bytes, not {size}")

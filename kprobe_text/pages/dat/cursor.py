@@ -89,7 +89,7 @@ class Cursor:
         return found
 
     def count(self, size: int, what: str, most: int) -> int:
-        """Return the next number, of which there may be at most so many."""
+        """Return the next number, which may be at most `most`."""
         found = self.number(size, what)
         if found > most:
             raise self.broken(f"{what} is {found}, more than {most}")

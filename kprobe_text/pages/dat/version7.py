@@ -166,7 +166,7 @@ class _Sections:
         return place, _Section(found, flags, size)
 
     def unpacked(self, at: int, number: int) -> Cursor | None:
-        """Return a section's bytes; None if they are left out, as all of its kind together are too large."""
+        """Return a section's bytes; None if they are left out because all of its kind together are too large."""
         place, section = self.begin(at, number)
         name = "options" if number == DONE else _SECTION[number]
         size = becomes = section.size

@@ -1,4 +1,4 @@
-"""Lines with a form of their own (tracers, system calls, kernels of 2009) -> records.
+"""Lines with their own form (tracers, system calls, kernels of 2009) -> records.
 
 Start with `graph`.
 """

@@ -1,4 +1,4 @@
-"""Events of system calls, which tracefs prints in a format of their own.
+"""Events of system calls, which tracefs prints in their own format.
 
 Up to 6.17 ``sys_openat(dfd: ffffff9c, filename: 7ffe10, flags: 0, mode: 0)``, all numbers hexadecimal; from 6.18 on
 those of ten and more have 0x, from 6.19 on what lies in the user's memory follows, and openat has decimal numbers and
@@ -34,12 +34,12 @@ _RAW_ENTER: Final = re.compile(rb"NR (-?\d{1,20}) \(([0-9a-f]{1,16}(?:, [0-9a-f]
 _RAW_EXIT: Final = re.compile(rb"NR (-?\d{1,20}) = (-?\d{1,20})")
 _RETURNED: Final = re.compile(rb"0x([0-9a-f]{1,16})")
 _BITS: Final = 64
-# so many arguments a system call has at most
+# the most arguments that a system call has
 _MOST: Final = 6
 
 
 class SystemCall(NamedTuple):
-    """An event of a system call, ``fields``, ``complete`` and ``guessed`` as Event has them."""
+    """An event of a system call, ``fields``, ``complete`` and ``guessed`` as in Event."""
 
     name: str
     fields: dict[str, Value]

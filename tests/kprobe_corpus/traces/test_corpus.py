@@ -173,7 +173,7 @@ def test_no_corpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytes
     assert run(capfd, "list") == (
         1,
         "",
-        "ERROR: no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
+        "ERROR: no corpus is installed: it comes in the distribution kprobe-corpus; in a checkout of kprobe-sim, "
         "`pip install ./distributions/kprobe-corpus` installs it (docs/start/install.md)\n",
     )
     nowhere = tmp_path / "nowhere"

@@ -25,7 +25,7 @@ def _forgotten(operation: Operation) -> Operation:
 class Campaign:
     """A simulator, made anew when it and the reference have diverged, and a source of cases.
 
-    The reference is the caller's.  The same seed gives the same operations.
+    The caller closes the reference.  The same seed gives the same operations.
     """
 
     def __init__(self, kernel: str, seed: int | str, reference: Reference) -> None:

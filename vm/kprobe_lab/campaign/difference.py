@@ -98,7 +98,7 @@ def first_difference(area: str, operations: Sequence[Operation], left: Side, rig
 
 
 def _guarded(side: Side, operation: Operation) -> Outcome:
-    """Run an operation on the simulator; an exception of its own counts as an answer, which no kernel gives."""
+    """Run an operation on the simulator; its own exceptions count as answers, which no kernel gives."""
     try:
         return side.run(operation)
     except Exception as error:

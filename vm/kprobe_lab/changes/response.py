@@ -51,7 +51,7 @@ class Response(NamedTuple):
         return f"{first}{self.errno or 'ok'}{': ' * bool(self.faults)}{'; '.join(map(str, self.faults))}"
 
     def json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as in JSON."""
         faults = [fault._asdict() for fault in self.faults]
         return {"errno": self.errno, "faults": faults, "shown": dict(self.shown), "before": list(self.before)}
 

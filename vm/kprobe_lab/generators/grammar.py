@@ -29,7 +29,7 @@ from kprobe_lab.operations.symbols import Symbols
 
 
 def is_of_kprobes(data: bytes) -> bool:
-    """True for lines that dynamic_events passes to kprobes; other kinds of events have cases of their own."""
+    """True for lines that dynamic_events passes to kprobes; other kinds of events have their own cases."""
     for line in data.splitlines():
         words = line.partition(b"#")[0].split()
         if words and (words[0][:1] not in b"pr-!" or b"/" in b"".join(words[1:2])):

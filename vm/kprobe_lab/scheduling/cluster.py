@@ -1,4 +1,4 @@
-"""The scheduler for many machines: the workers of a running dask.distributed, by the address of its own scheduler."""
+"""The scheduler for many machines: the workers of a running dask.distributed, by the address of its scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler for this machine alone: processes of our own, with one shard at a time in each."""
+"""The scheduler for this machine alone: our own processes, with one shard at a time in each."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ def lacking(machine: Machine, command: str) -> str:
     if head.startswith(b"#!"):
         line = head[:HEAD].partition(b"\n")[0][2:]
         if line.endswith(b"\r"):
-            return f"the first line of {command} ends with CR: its interpreter is not {os.fsdecode(line).split()[0]}"
+            return (
+                f"the first line of {command} ends with CR, which the kernel takes for part of the interpreter's name"
+            )
         words = [os.fsdecode(word) for word in line.split()]
         return _interpreter(machine, command, words) if words else ""
     loader = interpreter(head)

@@ -1,6 +1,6 @@
 """Debian packages through the system's apt under a private configuration.
 
-apt's state, cache and sources are directories of our own, so it needs no privilege and touches nothing of the system;
+apt's state, cache and sources are our own directories, so it needs no privilege and touches nothing of the system;
 the system's own apt settings (proxies, certificates) still hold.  apt itself verifies: the index by its signature, each
 package by its hash in the index.
 """

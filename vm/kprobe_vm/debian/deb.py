@@ -88,7 +88,7 @@ def _part(deb: Path, file: IO[bytes], prefix: str) -> tuple[str, io.BytesIO]:
 def _zstd(packed: bytes) -> bytes:
     program = shutil.which("zstd")
     if program is None:
-        raise PackageMissing("zstd", "zstd", "unpacks packages that are compressed so")
+        raise PackageMissing("zstd", "zstd", "unpacks packages that are compressed with zstd")
     done = subprocess.run([program, "-dcq"], input=packed, capture_output=True, check=False)
     if done.returncode:
         raise ValueError(f"zstd: {done.stderr.decode(errors='replace').strip()}")

@@ -54,7 +54,7 @@ class Spec(NamedTuple):
 
 
 class VmTracefs(GuestTracefs):
-    """The tracefs of a machine of its own."""
+    """A tracefs with its own machine."""
 
     def __init__(
         self,

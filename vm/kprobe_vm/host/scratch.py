@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-PREFIX = ".kprobe-vm-scratch-"  # a name of our own, as any such directory may be removed
+PREFIX = ".kprobe-vm-scratch-"  # our own name, because any such directory may be removed
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def release_of(package: Package) -> str:
 
 
 def architecture(image: bytes) -> str:
-    """Return which processor a kernel image is for: "x86-64", another's name, "" if it is no kernel."""
+    """Return which processor a kernel image is for: "x86-64", another's name, "" if it isn't a kernel."""
     if image.startswith(ELF):
         (machine,) = struct.unpack_from("<H" if image[5:6] == b"\1" else ">H", image.ljust(20, b"\0"), 18)
         return "x86-64" if machine == X86_64 else MACHINES.get(machine, f"ELF machine {machine}")

@@ -1,7 +1,7 @@
 """The workload as a process of this machine: a Python process that serves the requests of workload.c and does nothing
 else.
 
-It needs no compiler.  The module runs as a program of its own, so it imports the standard library alone at its top.
+It needs no compiler.  The module runs as a separate program, so it imports the standard library alone at its top.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class _Log:
 
 
 class Console:
-    """Reads the console's end of QEMU's serial port on a thread of its own, so that the guest never waits for us."""
+    """Reads the console's end of QEMU's serial port on its own thread, so that the guest never waits for us."""
 
     def __init__(self, connection: socket.socket, file: Path) -> None:
         self._socket = connection

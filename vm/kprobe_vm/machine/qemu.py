@@ -40,7 +40,7 @@ class Hardware(NamedTuple):
 class Ram(NamedTuple):
     """Guest memory with a name, as a template or a clone needs it."""
 
-    descriptor: int | None = None  # of the file that is mapped; None: memory without a file
+    descriptor: int | None = None  # of the file that is mapped; None for memory without a file
     shared: bool = False  # whether the guest's writes go to the file; else the guest keeps them to itself
 
     def arguments(self, memory: int) -> list[str]:
@@ -128,7 +128,7 @@ def dying_with(parent: int) -> list[str]:
 class Qemu:
     """A running QEMU, connected by inherited socket pairs: no file system holds a name that could clash or stay behind.
 
-    The kernel kills it (PR_SET_PDEATHSIG) when the thread that started it ends; that is a thread of our own that waits
+    The kernel kills it (PR_SET_PDEATHSIG) when the thread that started it ends; that is a thread of ours that waits
     for QEMU, so this happens when our process dies and not before.  QEMU has its own session: a Ctrl-C in the terminal
     doesn't reach it.
     """

@@ -22,7 +22,7 @@ def record_file(record: Callable[[Path], Path], output: Path) -> Path:
     for point in entry_points(group=GROUP, name=NAME):
         pack = pack or point.load()
     if pack is None:
-        raise NotReady(f"nothing is installed as {NAME!r} in the entry points {GROUP}")
+        raise NotReady(f"no installed package has an entry point {NAME!r} in the group {GROUP}")
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as parent:
         directory = record(Path(parent))
         fresh = Path(parent, "profile")

@@ -40,7 +40,7 @@ def parse_config(text: str) -> dict[str, str]:
 def version_of(banner: str) -> str:
     """Return the kernel's version, "6.1.190", from /proc/version: Debian's release string doesn't have it."""
     release = banner.split()[2]
-    build = banner.rpartition("#")[2]  # what comes before it names the compiler, with versions of its own
+    build = banner.rpartition("#")[2]  # what comes before it names the compiler, with the compiler's versions
     matched = re.search(r"\bDebian (\d+\.\d+(?:\.\d+)?)", build) or re.match(r"(\d+\.\d+(?:\.\d+)?)", release)
     if matched is None:
         raise ValueError(f"no version in {banner!r}")

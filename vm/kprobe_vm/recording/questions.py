@@ -18,7 +18,7 @@ from kprobe_vm.recording.guest import TRACING, Guest, Tree
 
 # Reading these waits for events, or gives binary pages.
 UNREAD = ("trace_pipe", "trace_pipe_raw", "snapshot_raw")
-# Of the events' thousands of files these are read; all others of their kind say the same.
+# The files that are read, out of the events' thousands; all others of their kind say the same.
 SAMPLE_EVENTS = ("events/sched/sched_switch", "events/ftrace")
 STAT = "-exec stat -c '%f %u %g %h %s %n' {} +"
 SECTIONS = "find /sys/module/*/sections -type f -exec grep -H . {} + 2>/dev/null; true"

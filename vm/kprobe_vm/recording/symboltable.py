@@ -157,7 +157,7 @@ class Locations:
         return self._lost(self._addresses[at], after)
 
     def _lost_after(self, name: str, module: str, after: int, *, step: int = 16) -> int | None:
-        """Find a lost function after a named one that has no ftrace location of its own; 16: functions are aligned."""
+        """Find a lost function after a named one that has no ftrace location itself; 16: functions are aligned."""
         addresses = (address for address in self._by_name.get((name, module), ()) if address > after)
         locations = (self._lost(address, after, step) for address in addresses)
         return next((location for location in locations if location is not None), None)

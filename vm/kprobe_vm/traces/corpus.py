@@ -31,7 +31,7 @@ class CorpusEntry(Protocol):
 def _offered(name: str) -> Any:
     for point in entry_points(group=GROUP, name=name):
         return point.load()
-    raise NotReady(f"nothing is installed as {name!r} in the entry points {GROUP}")
+    raise NotReady(f"no installed package has an entry point {name!r} in the group {GROUP}")
 
 
 def recorded(kernel: str, progress: Progress, *, modules: Path | None = None) -> Iterator[CorpusEntry]:
@@ -59,7 +59,7 @@ def entries_in(directory: Path | None) -> list[CorpusEntry]:
     entries = _offered("entries")
     try:
         read: list[CorpusEntry] = entries(directory=None if directory is None else str(directory))
-    except Exception as error:  # the other package raises errors of its own
+    except Exception as error:  # the other package raises its own errors
         raise NotReady(str(error)) from error
     return read
 

@@ -287,7 +287,7 @@ class Recorder:
                 self._files.write("set_ftrace_filter", function.encode())
 
     def offers(self, option: str) -> bool:
-        """Whether the current tracer has an option of its own."""
+        """Whether the current tracer has this option."""
         return option.removeprefix("no") in self._files.listdir("options")
 
     def _read(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""The text of raw records of system calls, which the kernel prints in a format of their own."""
+"""The text of raw records of system calls, which the kernel prints in their own format."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def started(truth: Iterable[Truth]) -> list[Truth]:
 def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Truth]:
     """Return what trace_pipe says of the opens left in each CPU's buffer, without times.
 
-    The tasks ran one after another, each on a CPU of its own.
+    The tasks ran one after another, each on its own CPU.
     """
     truth: list[Truth] = []
     for cpu, numbers in enumerate(stats):
