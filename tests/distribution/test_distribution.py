@@ -168,9 +168,9 @@ def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     homes = {
-        "kprobe/": "kprobe/",
-        "kprobe_sim/": "kprobe_sim/",
+        **{f"{name}/": f"{name}/" for name in ("kprobe", "kprobe_text", "kprobe_corpus", "kprobe_check", "kprobe_sim")},
         "vm/kprobe_vm/": "kprobe_vm/",
+        "vm/kprobe_lab/": "kprobe_lab/",
         "man/": "kprobe_sim-0.1.0.data/data/share/man/man1/",
         "bin/": "kprobe_sim-0.1.0.data/scripts/",
     }
