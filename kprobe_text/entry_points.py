@@ -39,14 +39,8 @@ class EntryPoint:
 
 def find(group: str, name: str) -> EntryPoint | None:
     """Return the first entry point of that group and name, or None."""
-    before: list[frozenset[str]] = []
-    for directory in sys.path:
-        distributions, points = _installed(directory, _changed(directory))
-        for distribution, point in points.get((group, name), ()):
-            if not any(distribution in known for known in before):
-                return point
-        before.append(distributions)
-    return next((point for point in _known_to_metadata(group) if point.name == name), None)
+    points = (point for known in (_installed_points, _known_to_metadata) for point in known(group))
+    return next((point for point in points if point.name == name), None)
 
 
 def names(group: str) -> set[str]:
@@ -58,16 +52,22 @@ def entries(group: str) -> list[EntryPoint]:
     """Return a group's entry points."""
     if any(os.path.isfile(directory) for directory in sys.path):  # an archive
         return _known_to_metadata(group)
-    found: dict[str, EntryPoint] = {}
+    first: dict[str, EntryPoint] = {}
+    for point in _installed_points(group):
+        first.setdefault(point.name, point)
+    return list(first.values())
+
+
+def _installed_points(group: str) -> Iterator[EntryPoint]:
+    """Yield a group's entry points in the order of sys.path; of distributions with one name only those of the first."""
     before: list[frozenset[str]] = []
     for directory in sys.path:
         distributions, points = _installed(directory, _changed(directory))
-        for (of, name), those in points.items():
+        for (of, _), those in points.items():
             for distribution, point in those if of == group else ():
                 if not any(distribution in known for known in before):
-                    found.setdefault(name, point)
+                    yield point
         before.append(distributions)
-    return list(found.values())
 
 
 def _known_to_metadata(group: str) -> list[EntryPoint]:
